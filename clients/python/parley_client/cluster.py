@@ -1,0 +1,203 @@
+"""A dispatcher's picture of the nodes, made for being searched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from parley_client.job import Shape
+
+_MOST_SHAPES = 128
+"""Indexes kept; a trace may ask for another amount of memory in every line."""
+
+
+class Span(NamedTuple):
+    """Nodes first to last, each with so many chunks of a job."""
+
+    first: int
+    last: int
+    chunks: int
+
+
+def merged(spans: Iterable[tuple[int, int, int]]) -> tuple[Span, ...]:
+    """Join neighbouring spans with equally many chunks a node; they must ascend."""
+    result: list[Span] = []
+    for first, last, chunks in spans:
+        if result and result[-1].last + 1 == first and result[-1].chunks == chunks:
+            result[-1] = Span(result[-1].first, last, chunks)
+        else:
+            result.append(Span(first, last, chunks))
+    return tuple(result)
+
+
+class Room:
+    """For one shape, how many chunks of it each node would take now.
+
+    Attributes:
+        usable: One byte a node, 1 where at least one chunk fits: finding the next such node is
+            one search of memory.
+        total: Chunks that fit in all.
+    """
+
+    __slots__ = ("_counts", "_full", "_full_usable", "total", "usable")
+
+    def __init__(self, full: list[int]) -> None:
+        self._full = full
+        self._full_usable = bytes(map(bool, full))
+        self._counts = full.copy()
+        self.usable = bytearray(self._full_usable)
+        self.total = sum(full)
+
+    def on(self, node: int) -> int:
+        """Return how many chunks fit on the node."""
+        return self._counts[node] if self.usable[node] else 0
+
+    def set(self, node: int, count: int) -> None:
+        """Note how many fit on a node that nobody holds exclusively."""
+        self.total += count - self.on(node)
+        self._counts[node] = count
+        self.usable[node] = count > 0
+
+    def restore(self, node: int) -> None:
+        """Note that a node is empty."""
+        self.set(node, self._full[node])
+
+    def seal(self, first: int, last: int) -> None:
+        """Note that empty nodes were taken whole."""
+        self.total -= sum(self._full[first : last + 1])
+        self.usable[first : last + 1] = bytes(last + 1 - first)
+
+    def unseal(self, first: int, last: int) -> None:
+        """Note that nodes that were taken whole are empty again."""
+        self.total += sum(self._full[first : last + 1])
+        self.usable[first : last + 1] = self._full_usable[first : last + 1]
+
+
+class Cluster:
+    """The nodes of a platform and what is free on them.
+
+    Whole nodes are taken and given back a span at a time, at the speed of memory; chunks that
+    share nodes cost O(nodes they touch * shapes known).
+
+    Attributes:
+        node_count: Nodes, numbered from 0.
+    """
+
+    def __init__(self, groups: Sequence[tuple[int, Mapping[str, int]]]) -> None:
+        self.node_count = sum(count for count, _ in groups)
+        self._groups = groups
+        kinds = {kind for _, capacity in groups for kind in capacity}
+        self._free: dict[str, list[int]] = {
+            kind: [capacity.get(kind, 0) for count, capacity in groups for _ in range(count)]
+            for kind in sorted(kinds)
+        }
+        self._chunks = [0] * self.node_count
+        self._sealed = bytearray(self.node_count)
+        self._rooms: dict[Shape, Room] = {}
+
+    def available(self, shape: Shape) -> int:
+        """Return how many chunks of a shape fit now, on all nodes together."""
+        return self.room(shape).total
+
+    def fits(self, shape: Shape, chunks: int) -> bool:
+        """Whether so many chunks of a shape fit now."""
+        return self.room(shape).total >= chunks
+
+    def room(self, shape: Shape) -> Room:
+        """Return the node-by-node index of a shape, to be read only."""
+        room = self._rooms.get(shape)
+        if room is None:
+            if len(self._rooms) >= _MOST_SHAPES:
+                del self._rooms[next(iter(self._rooms))]
+            room = self._rooms[shape] = self._index(shape)
+        return room
+
+    def first_fit(self, shape: Shape, chunks: int) -> tuple[Span, ...] | None:
+        """Return the lowest-numbered nodes that hold the chunks, or None; nothing changes."""
+        room = self.room(shape)
+        if room.total < chunks:
+            return None
+        return merged(
+            self._lowest_runs(room, chunks)
+            if shape.exclusive
+            else self._lowest_nodes(room, chunks)
+        )
+
+    def take(self, shape: Shape, spans: Iterable[Span]) -> None:
+        """Put chunks on nodes that have room for them."""
+        for first, last, chunks in spans:
+            if shape.exclusive:
+                self._sealed[first : last + 1] = b"\1" * (last + 1 - first)
+                for room in self._rooms.values():
+                    room.seal(first, last)
+            else:
+                for node in range(first, last + 1):
+                    self._load(node, shape, chunks)
+
+    def release(self, shape: Shape, spans: Iterable[Span]) -> None:
+        """Take chunks off the nodes that hold them."""
+        for first, last, chunks in spans:
+            if shape.exclusive:
+                self._sealed[first : last + 1] = bytes(last + 1 - first)
+                for room in self._rooms.values():
+                    room.unseal(first, last)
+            else:
+                for node in range(first, last + 1):
+                    self._load(node, shape, -chunks)
+
+    def _lowest_runs(self, room: Room, chunks: int) -> Iterable[tuple[int, int, int]]:
+        usable, end = room.usable, 0
+        while chunks:
+            first = usable.find(1, end)
+            end = usable.find(0, first)
+            if end < 0:
+                end = self.node_count
+            count = min(chunks, end - first)
+            chunks -= count
+            yield first, first + count - 1, 1
+
+    def _lowest_nodes(self, room: Room, chunks: int) -> Iterable[tuple[int, int, int]]:
+        node = -1
+        while chunks:
+            node = room.usable.find(1, node + 1)
+            count = min(chunks, room.on(node))
+            chunks -= count
+            yield node, node, count
+
+    def _load(self, node: int, shape: Shape, chunks: int) -> None:
+        """Put chunks that share the node on it, or take them off if *chunks* is negative."""
+        for kind, amount in shape.per_chunk:
+            self._free[kind][node] -= amount * chunks
+        self._chunks[node] += chunks
+        empty = not self._chunks[node]
+        for other, room in self._rooms.items():
+            if empty:
+                room.restore(node)
+            elif other.exclusive:
+                room.set(node, 0)
+            else:
+                room.set(node, self._count(other, node))
+
+    def _count(self, shape: Shape, node: int) -> int:
+        return min(self._free[kind][node] // amount for kind, amount in shape.per_chunk)
+
+    def _index(self, shape: Shape) -> Room:
+        full: list[int] = []
+        for count, capacity in self._groups:
+            full += [_most(shape, capacity)] * count
+        room = Room(full)
+        for node in range(self.node_count):
+            if self._sealed[node]:
+                room.seal(node, node)
+            elif self._chunks[node]:
+                room.set(node, 0 if shape.exclusive else self._count(shape, node))
+        return room
+
+
+def _most(shape: Shape, capacity: Mapping[str, int]) -> int:
+    """Return how many chunks an empty node takes."""
+    if shape.exclusive:
+        return int(all(capacity.get(kind, 0) >= amount for kind, amount in shape.per_chunk))
+    return min(capacity.get(kind, 0) // amount for kind, amount in shape.per_chunk)

@@ -1,0 +1,302 @@
+"""What a policy sees when it is asked, and the hands with which it decides."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from parley_client.cluster import Cluster, Span, merged
+from parley_client.errors import ClientError
+from parley_client.job import Job, RunningJob, Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from parley_protocol.messages import (
+        DecisionDict,
+        DecisionRequestBody,
+        EventDict,
+        JobDict,
+        OutcomeDict,
+        StateDict,
+        WelcomeBody,
+    )
+
+    from parley_client.allocators import Allocator
+
+
+class Queue:
+    """The pending jobs, by submission, then reading order.
+
+    Looking at the head, adding and removing are O(1). Iterating goes over a copy, so that jobs
+    may be started meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: OrderedDict[int, Job] = OrderedDict()
+
+    @property
+    def head(self) -> Job | None:
+        """The job that waits longest, or None."""
+        return next(iter(self._jobs.values()), None)
+
+    def get(self, number: int) -> Job | None:
+        """Return the pending job of this number, or None."""
+        return self._jobs.get(number)
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(list(self._jobs.values()))
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __contains__(self, job: object) -> bool:
+        return isinstance(job, Job) and self._jobs.get(job.number) is job
+
+    def _add(self, job: Job) -> None:
+        self._jobs[job.number] = job
+
+    def _remove(self, job: Job) -> None:
+        del self._jobs[job.number]
+
+    def _put_back(self, job: Job) -> None:
+        """Return a job to its place after the server refused what was decided about it."""
+        self._jobs[job.number] = job
+        ordered = sorted(self._jobs.values(), key=lambda job: (job.submit_us, job.number))
+        self._jobs = OrderedDict((job.number, job) for job in ordered)
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A decision on its way; what to undo if it is refused."""
+
+    kind: str
+    job: Job | None = None
+
+
+class View:
+    """The state of the simulation as the dispatcher knows it.
+
+    A decision takes effect here at once, so that the next one sees it; should the server refuse
+    it, it is undone before the next request is shown.
+
+    Attributes:
+        now_us: The present instant, microseconds since time 0.
+        queue: The pending jobs.
+        running: The running jobs by number, in the order of their start.
+        cluster: The nodes and what is free on them.
+        exhausted: No further job will be submitted.
+        fired: Timers that fired since the last request.
+        ended: Numbers of the jobs that ended since the last request.
+        rejected: What the server refused of the last decisions.
+        seed: For random choices, given by the scenario.
+    """
+
+    def __init__(self, welcome: WelcomeBody, allocator: Allocator) -> None:
+        self.now_us = 0
+        self.queue = Queue()
+        self.running: dict[int, RunningJob] = {}
+        self.exhausted = False
+        self.fired: list[int] = []
+        self.ended: list[int] = []
+        self.rejected: list[OutcomeDict] = []
+        self.seed = welcome["seed"]
+        self._groups = [
+            (group["last"] - group["first"] + 1, group["capacity"])
+            for group in welcome["platform"]["groups"]
+        ]
+        self.cluster = Cluster(self._groups)
+        self._allocator = allocator
+        self._shapes: dict[tuple[tuple[str, int], ...], dict[bool, Shape]] = {}
+        self._decisions: list[DecisionDict] = []
+        self._sent: list[_Sent] = []
+        self._timer = 0
+
+    # ------------------------------------------------------------------ deciding
+
+    def fits(self, job: Job) -> bool:
+        """Whether the allocator has a place for the job now; nothing changes."""
+        return self._allocator.allocate(job, self.cluster) is not None
+
+    def start(self, job: Job, spans: Sequence[Span] | None = None) -> bool:
+        """Start a pending job now, where the allocator puts it or on *spans*.
+
+        Returns:
+            Whether it was started; if not, nothing has changed.
+
+        Raises:
+            ClientError: The job is not pending.
+        """
+        self._require_pending(job)
+        if spans is None:
+            spans = self._allocator.allocate(job, self.cluster)
+            if spans is None:
+                return False
+        placed = merged(spans)
+        self.cluster.take(job.shape, placed)
+        self.queue._remove(job)  # noqa: SLF001 - the queue is the view's own
+        self.running[job.number] = RunningJob(job, self.now_us, placed)
+        self._decide(
+            {
+                "id": len(self._decisions),
+                "kind": "start",
+                "job": job.number,
+                "allocation": [list(placed)],
+            },
+            job,
+        )
+        return True
+
+    def reject(self, job: Job, reason: str | None = None) -> None:
+        """Remove a pending job for good.
+
+        Raises:
+            ClientError: The job is not pending.
+        """
+        self._require_pending(job)
+        self.queue._remove(job)  # noqa: SLF001
+        self._decide(
+            {"id": len(self._decisions), "kind": "reject", "job": job.number, "reason": reason},
+            job,
+        )
+
+    def kill(self, job: Job) -> None:
+        """End a running job at this instant; its nodes are free when its end is told."""
+        self._decide({"id": len(self._decisions), "kind": "kill", "job": job.number}, job)
+
+    def wake(self, at_us: int) -> int:
+        """Ask to be asked at an instant after now; return the timer's number."""
+        self._timer += 1
+        self._decide(
+            {"id": len(self._decisions), "kind": "wake", "timer": self._timer, "at_us": at_us}
+        )
+        return self._timer
+
+    def annotate(
+        self, job: Job, *, expected_start_us: int | None = None, reason: str | None = None
+    ) -> None:
+        """Note when a pending job is expected to start, or why it waits, for the records."""
+        self._decide(
+            {
+                "id": len(self._decisions),
+                "kind": "annotate",
+                "job": job.number,
+                "expected_start_us": expected_start_us,
+                "reason": reason,
+            }
+        )
+
+    def _require_pending(self, job: Job) -> None:
+        if job not in self.queue:
+            raise ClientError(f"job {job.number} ({job.name}) is not pending")
+
+    def _decide(self, decision: DecisionDict, job: Job | None = None) -> None:
+        self._decisions.append(decision)
+        self._sent.append(_Sent(decision["kind"], job))
+
+    # ------------------------------------------------------------------ following the server
+
+    def update(self, request: DecisionRequestBody) -> None:
+        """Take in a request: outcomes of the last decisions, then events, in order."""
+        self.now_us = request["now_us"]
+        self.fired.clear()
+        self.ended.clear()
+        self.rejected.clear()
+        for outcome in request["outcomes"]:
+            if outcome["status"] == "rejected":
+                self._undo(outcome)
+        self._sent.clear()
+        state = request.get("state")
+        if state is not None:
+            self._load(state)
+        for event in request["events"]:
+            self._follow(event, told=state is not None)
+
+    def take_decisions(self) -> list[DecisionDict]:
+        """Hand over what was decided since the last call."""
+        decisions, self._decisions = self._decisions, []
+        return decisions
+
+    def _follow(self, event: EventDict, *, told: bool) -> None:
+        """Take in one event; if a full state came with it, only what the state does not say."""
+        match event:
+            case {"kind": "job.submitted", "job": job} if not told:
+                self.queue._add(self._job(job))  # noqa: SLF001
+            case {"kind": "job.ended", "job": number}:
+                self.ended.append(number)
+                if not told:
+                    running = self.running.pop(number)
+                    self.cluster.release(running.job.shape, running.spans)
+            case {"kind": "job.started", "job": number, "allocation": allocation} if not told:
+                self._started_elsewhere(number, merged(allocation[0]), event["at_us"])
+            case {"kind": "timer.fired", "timer": timer}:
+                self.fired.append(timer)
+            case {"kind": "workload.exhausted"}:
+                self.exhausted = True
+            case _:
+                pass
+
+    def _started_elsewhere(self, number: int, spans: tuple[Span, ...], at_us: int) -> None:
+        job = self.queue.get(number)
+        if job is None:
+            raise ClientError(f"the server started job {number}, which is not pending here")
+        self.queue._remove(job)  # noqa: SLF001
+        self.cluster.take(job.shape, spans)
+        self.running[number] = RunningJob(job, at_us, spans)
+
+    def _undo(self, outcome: OutcomeDict) -> None:
+        self.rejected.append(outcome)
+        if outcome["id"] >= len(self._sent):
+            raise ClientError(f"the server refuses decision {outcome['id']}, which was not sent")
+        sent = self._sent[outcome["id"]]
+        if sent.job is None or sent.kind not in {"start", "reject"}:
+            return
+        if sent.kind == "start":
+            running = self.running.pop(sent.job.number)
+            self.cluster.release(sent.job.shape, running.spans)
+        if not str(outcome.get("code")).startswith("job."):
+            self.queue._put_back(sent.job)  # noqa: SLF001
+
+    def _load(self, state: StateDict) -> None:
+        """Begin anew from a full state."""
+        self.queue = Queue()
+        for job in state["pending"]:
+            self.queue._add(self._job(job))  # noqa: SLF001
+        self.cluster = Cluster(self._groups)
+        self.running = {}
+        for entry in state["running"]:
+            job = self._job(entry["job"])
+            spans = merged(entry["allocation"][0])
+            self.cluster.take(job.shape, spans)
+            self.running[job.number] = RunningJob(job, entry["start_us"], spans)
+        self._timer = max((timer["timer"] for timer in state["timers"]), default=self._timer)
+
+    def _job(self, wire: JobDict) -> Job:
+        groups = wire["request"]
+        if len(groups) != 1:
+            raise ClientError(
+                f"job {wire['job']} asks for {len(groups)} groups of chunks; this client knows one"
+            )
+        return Job(
+            wire["job"],
+            wire["name"],
+            wire["submit_us"],
+            wire.get("walltime_us"),
+            groups[0]["chunks"],
+            self._shape(groups[0]["per_chunk"].items(), exclusive=groups[0]["exclusive"]),
+            wire.get("user"),
+            wire.get("group"),
+            wire.get("queue"),
+            wire.get("partition"),
+            wire.get("attributes"),
+        )
+
+    def _shape(self, per_chunk: Iterable[tuple[str, int]], *, exclusive: bool) -> Shape:
+        """Return the one object of a shape, so that comparing shapes is comparing pointers."""
+        key = tuple(sorted(per_chunk))
+        variants = self._shapes.setdefault(key, {})
+        shape = variants.get(exclusive)
+        if shape is None:
+            shape = variants[exclusive] = Shape(key, exclusive)
+        return shape

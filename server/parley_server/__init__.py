@@ -1,0 +1,14 @@
+"""Parley's server: it owns time, jobs and resources, and asks a dispatcher what to start."""
+
+from importlib.metadata import version
+
+__version__ = version("parley-sim")
+
+
+def __getattr__(name: str) -> object:
+    """Import the Python interface when it is first used, so that the light parts stay light."""
+    if name in {"run", "RunResult"}:
+        from parley_server import api  # noqa: PLC0415 - importing it costs what a run costs
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,50 @@
+"""Whether it is worth asking: the smallest totals that pending jobs ask for."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class SmallestTotals:
+    """For each kind of resource the least that any pending job asks for in all.
+
+    A job joins and leaves in O(kinds * log totals), amortised; reading costs O(kinds).
+    """
+
+    def __init__(self, kind_count: int) -> None:
+        self._heaps: list[list[int]] = [[] for _ in range(kind_count)]
+        self._counts: list[dict[int, int]] = [{} for _ in range(kind_count)]
+
+    def fork(self) -> SmallestTotals:
+        """Return a copy that shares nothing that changes."""
+        twin = SmallestTotals(0)
+        twin._heaps = [heap.copy() for heap in self._heaps]
+        twin._counts = [counts.copy() for counts in self._counts]
+        return twin
+
+    def add(self, totals: Sequence[int]) -> None:
+        """A job that asks for *totals* joined the queue."""
+        for heap, counts, total in zip(self._heaps, self._counts, totals, strict=True):
+            # A total stays in its heap, with a count of zero, until it comes to the top.
+            if total not in counts:
+                heappush(heap, total)
+                counts[total] = 1
+            else:
+                counts[total] += 1
+
+    def remove(self, totals: Sequence[int]) -> None:
+        """A job that asks for *totals* left the queue."""
+        for heap, counts, total in zip(self._heaps, self._counts, totals, strict=True):
+            counts[total] -= 1
+            while heap and not counts[heap[0]]:
+                del counts[heappop(heap)]
+
+    def within(self, free: Sequence[int]) -> bool:
+        """Whether for every kind the least total is no more than what is free; never if empty."""
+        return all(
+            heap and heap[0] <= amount for heap, amount in zip(self._heaps, free, strict=True)
+        )

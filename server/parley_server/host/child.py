@@ -1,0 +1,113 @@
+"""A dispatcher that the server starts itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parley_server.errors import RunFailed, UsageError
+from parley_server.host import guard
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_PATIENCE = 5.0
+"""Seconds a dispatcher has to leave after the last message, before it is ended."""
+
+
+class Child:
+    """A dispatcher process under a guard that ends it when this process is gone.
+
+    It gets no standard input; what it prints goes to our standard error.
+
+    Args:
+        command: Program and arguments; `{endpoint}` in them is replaced.
+        endpoint: Where the server listens; also in `PARLEY_ENDPOINT`.
+
+    Raises:
+        UsageError: There is no such command.
+    """
+
+    def __init__(self, command: Sequence[str], endpoint: str) -> None:
+        self.command = [part.replace("{endpoint}", endpoint) for part in command]
+        _require_command(self.command[0])
+        lifeline, self._hold = os.pipe()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - running it is the user's wish
+                [
+                    *(sys.executable, "-I", "-S", guard.__file__),
+                    *(str(lifeline), "--", *self.command),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=_stderr(),
+                env={**os.environ, "PARLEY_ENDPOINT": endpoint},
+                pass_fds=[lifeline],
+            )
+        except OSError as error:
+            os.close(self._hold)
+            raise UsageError(f"{self.command[0]!r} cannot be started: {error}") from None
+        finally:
+            os.close(lifeline)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the dispatcher has exited."""
+        return self._process.poll() is not None
+
+    def failure(self) -> RunFailed:
+        """Return what to raise for a dispatcher that exited before its time."""
+        status = self._process.wait()
+        program = self.command[0]
+        if status == guard.NOT_STARTED:
+            how = "could not be started, or exited with status 127"
+        elif status > guard.SIGNALLED:
+            how = f"was ended by {_signal_name(status - guard.SIGNALLED)}"
+        else:
+            how = f"exited with status {status}"
+        return RunFailed(
+            "dispatcher_exited", f"the dispatcher {program!r} {how} before the run was over"
+        )
+
+    def end(self, *, patience: float = _PATIENCE) -> None:
+        """Let the dispatcher leave, and end it if it does not. May be called twice."""
+        if self._hold < 0:
+            return
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            os.close(self._hold)
+            self._hold = -1
+            self._process.wait()
+
+
+def _require_command(program: str) -> None:
+    if shutil.which(program) is not None:
+        return
+    if Path(program).exists():
+        raise UsageError(
+            f"{program!r} cannot be executed; is it a script? name its interpreter: "
+            f"-- python {program}"
+        )
+    raise UsageError(f"there is no command {program!r}")
+
+
+def _stderr() -> int | None:
+    """Return the file descriptor of our standard error, if there is a real one."""
+    try:
+        return sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):
+        return subprocess.DEVNULL
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,144 @@
+"""The columns of a run's files, and how an engine's record becomes a row.
+
+`jobs.csv` begins with Batsim's columns in Batsim's order, so that its tools read it; ours follow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parley_server.engine import JobState
+from parley_server.quantities import format_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from parley_server.engine import Allocation, InstantRecord, JobRecord
+
+JOB_COLUMNS = (
+    "job_id",
+    "workload_name",
+    "profile",
+    "submission_time",
+    "requested_number_of_resources",
+    "requested_time",
+    "success",
+    "final_state",
+    "starting_time",
+    "execution_time",
+    "finish_time",
+    "waiting_time",
+    "turnaround_time",
+    "stretch",
+    "allocated_resources",
+    "consumed_energy",
+    "metadata",
+    "attempt",
+    "last",
+    "user",
+    "group",
+    "queue",
+    "partition",
+    "walltime_source",
+    "allocation",
+    "expected_start",
+)
+
+DECISION_COLUMNS = (
+    "instant",
+    "queue_length",
+    "running",
+    "events",
+    "requests",
+    "decisions",
+    "rejected",
+)
+
+TIMING_COLUMNS = ("request", "instant", "dispatcher_us", "server_us", "wire_us", "memory_bytes")
+
+FINAL_STATES: Mapping[JobState, str] = {
+    JobState.LOADED: "NOT_SUBMITTED",
+    JobState.PENDING: "SUBMITTED",
+    JobState.RUNNING: "RUNNING",
+    JobState.COMPLETED: "COMPLETED_SUCCESSFULLY",
+    JobState.FAILED: "COMPLETED_FAILED",
+    JobState.TIMED_OUT: "COMPLETED_WALLTIME_REACHED",
+    JobState.KILLED: "COMPLETED_KILLED",
+    JobState.REJECTED: "REJECTED",
+}
+"""Batsim's words for where a job stands."""
+
+
+def quoted(text: str) -> str:
+    """Return a field as CSV has it: quoted only where it must be."""
+    if any(mark in text for mark in ',"\r\n'):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def node_ranges(allocation: Allocation) -> str:
+    """Return the nodes of an allocation as Batsim writes them: `0-3 7`."""
+    ranges: list[list[int]] = []
+    for first, last, _ in sorted(span for spans in allocation for span in spans):
+        if ranges and first <= ranges[-1][1] + 1:
+            ranges[-1][1] = max(last, ranges[-1][1])
+        else:
+            ranges.append([first, last])
+    return " ".join(
+        str(first) if first == last else f"{first}-{last}" for first, last in ranges
+    )
+
+
+def chunk_ranges(allocation: Allocation) -> str:
+    """Return an allocation with its chunk counts, `0-3*2 7*1`; groups are parted by `+`."""
+    return "+".join(
+        " ".join(
+            f"{first}*{chunks}" if first == last else f"{first}-{last}*{chunks}"
+            for first, last, chunks in spans
+        )
+        for spans in allocation
+    )
+
+
+def job_row(record: JobRecord, workload_name: str) -> str:
+    """Return the row of one attempt of a job; *workload_name* is quoted already."""
+    job, state, start, end, allocation, attempt, last, expected_start = record
+    chunks = sum(group.chunks for group in job.request)
+    walltime = "" if job.walltime is None else format_seconds(job.walltime)
+    if allocation is None or start is None:
+        times, nodes, placed = ",,,,,", "", ""
+    else:
+        times = _times(job.submit, start, end)
+        nodes, placed = node_ranges(allocation), chunk_ranges(allocation)
+    expected = "" if expected_start is None else format_seconds(expected_start)
+    return (
+        f"{quoted(job.name)},{workload_name},delay,{format_seconds(job.submit)},{chunks},"
+        f"{walltime},{int(state is JobState.COMPLETED)},{FINAL_STATES[state]},{times},{nodes},,,"
+        f"{attempt},{int(last)},{quoted(job.user or '')},{quoted(job.group or '')},"
+        f"{quoted(job.queue or '')},{quoted(job.partition or '')},{job.walltime_source},"
+        f"{placed},{expected}"
+    )
+
+
+def instant_row(record: InstantRecord) -> str:
+    """Return the row of one instant."""
+    return (
+        f"{format_seconds(record.instant)},{record.queue_length},{record.running},{record.events},"
+        f"{record.requests},{record.decisions},{record.rejected}"
+    )
+
+
+def _times(submit: int, start: int, end: int | None) -> str:
+    """Return the six columns from starting_time to stretch."""
+    wait = format_seconds(start - submit)
+    if end is None:
+        return f"{format_seconds(start)},,,{wait},,"
+    execution, turnaround = end - start, end - submit
+    # A ratio in millionths, rounded in whole numbers.
+    stretch = ""
+    if execution:
+        stretch = format_seconds((turnaround * 2_000_000 + execution) // (2 * execution))
+    return (
+        f"{format_seconds(start)},{format_seconds(execution)},{format_seconds(end)},{wait},"
+        f"{format_seconds(turnaround)},{stretch}"
+    )

@@ -1,0 +1,73 @@
+"""Rows of text on their way to a file: in blocks, whole, and never half."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from parley_server.errors import OutputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BLOCK = 1000
+"""Rows that are written together."""
+
+
+class RowFile:
+    """A file of rows; what is on disk is always whole rows.
+
+    Raises:
+        OutputError: It cannot be created.
+    """
+
+    def __init__(self, path: Path, header: str) -> None:
+        self.path = path
+        self._rows = [header]
+        self._size = 0
+        try:
+            self._file = path.open("wb", buffering=0)
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+    def write(self, row: str) -> None:
+        """Add a row, without its line end.
+
+        Raises:
+            OutputError: A block could not be written.
+        """
+        self._rows.append(row)
+        if len(self._rows) >= BLOCK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand the rows that wait to the operating system.
+
+        Raises:
+            OutputError: They could not be written; the file ends with the last whole block.
+        """
+        if not self._rows:
+            return
+        self._rows.append("")
+        block = "\n".join(self._rows).encode()
+        self._rows.clear()
+        try:
+            written = 0
+            while written < len(block):
+                written += self._file.write(block[written:]) or 0
+        except OSError as error:
+            # The rows before stay; half a row would spoil the file.
+            os.ftruncate(self._file.fileno(), self._size)
+            raise OutputError(f"{self.path}: cannot be written: {error.strerror}") from None
+        self._size += len(block)
+
+    def close(self) -> None:
+        """Write what waits and close the file.
+
+        Raises:
+            OutputError: The rows could not be written.
+        """
+        try:
+            self.flush()
+        finally:
+            self._file.close()

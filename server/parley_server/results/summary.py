@@ -1,0 +1,78 @@
+"""`summary.json`: what was run, how it ended, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from parley_server.errors import OutputError
+from parley_server.quantities import format_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from parley_server.engine import JobCounts
+
+
+@dataclass(frozen=True, slots=True)
+class RunDescription:
+    """What a run was of, for its summary.
+
+    Attributes:
+        scenario_toml: Every setting, resolved.
+        inputs: Files read, each with `path`, `sha256` and `role`.
+        capacity: Total of each resource of the machine.
+        node_count: Nodes of the machine.
+    """
+
+    name: str
+    digest: str
+    workload_name: str
+    scenario_toml: str
+    inputs: Sequence[Mapping[str, str]]
+    rules: Mapping[str, Any]
+    dispatcher: Mapping[str, Any]
+    capacity: Mapping[str, int]
+    node_count: int
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def seconds(microseconds: int | None) -> float | int | None:
+    """Return a time as JSON has it: seconds, whole where they are."""
+    if microseconds is None:
+        return None
+    text = format_seconds(microseconds)
+    return float(text) if "." in text else int(text)
+
+
+def counts_table(counts: JobCounts) -> dict[str, int]:
+    """Return jobs by what became of them."""
+    return {
+        "submitted": counts.submitted,
+        "completed": counts.completed,
+        "timed_out": counts.timed_out,
+        "killed": counts.killed,
+        "failed": counts.failed,
+        "rejected": counts.rejected,
+        "never_fit": counts.never_fit,
+        "running": counts.running,
+        "pending": counts.pending,
+    }
+
+
+def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
+    """Write the summary in the place of any earlier one, whole or not at all.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    temporary = path.with_suffix(".json.part")
+    try:
+        temporary.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None

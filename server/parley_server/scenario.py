@@ -1,0 +1,344 @@
+"""A scenario: which workload on which machine, by which rules, decided by whom.
+
+The same settings stand in a TOML file and on the command line; flags win over the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tomli_w
+from pydantic import Field, field_validator, model_validator
+
+from parley_server.engine import OnOverrun
+from parley_server.errors import UsageError
+from parley_server.platform import GroupDescription, PlatformDescription, read_platform, uniform
+from parley_server.platform.description import MOST_NODES, Amount
+from parley_server.quantities import format_seconds, parse_duration
+from parley_server.settings import Settings, read_settings, validate
+from parley_server.workload import (
+    EstimateMissing,
+    ReadingRules,
+    RequestMode,
+    Select,
+    SwfSource,
+    parse_estimate,
+)
+from parley_server.workload.files import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Duration = Annotated[str | int, Field(description="Seconds, or text such as 90s, 5m, 4h, 2d.")]
+
+
+class PlatformSettings(Settings):
+    """The machine: so many equal nodes, groups of nodes, or a file that describes it."""
+
+    nodes: int | None = Field(
+        default=None, gt=0, le=MOST_NODES, description="How many equal nodes."
+    )
+    per_node: dict[str, Amount] | None = Field(
+        default=None, description="Amount of each resource on each of the equal nodes."
+    )
+    groups: list[GroupDescription] | None = Field(default=None, min_length=1)
+    file: str | None = Field(default=None, description="A platform file, TOML or JSON.")
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> PlatformSettings:
+        given = [name for name in ("nodes", "groups", "file") if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = " and ".join(given) if given else "none of them"
+            raise ValueError(f"one of nodes, groups and file says what the machine is; {found}")
+        if self.per_node is not None and self.nodes is None:
+            raise ValueError("per_node goes with nodes; a group has its own")
+        return self
+
+
+class WorkloadSettings(Settings):
+    """The jobs and how their trace is read."""
+
+    swf: str = Field(description="A trace in the Standard Workload Format, plain or compressed.")
+    request: RequestMode = Field(
+        default=RequestMode.NODES,
+        description="nodes: an exclusive node per processor; processors: a chunk per processor.",
+    )
+    per_processor: dict[str, Amount] | None = Field(
+        default=None, description="What a chunk asks of its node, with request = processors."
+    )
+    select: Select = Field(
+        default=Select.ALL,
+        description="all: every line that can be simulated; archive: without status 2, 3 and 4.",
+    )
+    estimate: str = Field(default="trace", description="trace, exact, or factor:F.")
+    estimate_missing: EstimateMissing = Field(
+        default=EstimateMissing.RUNTIME, description="The walltime of a job that asks for none."
+    )
+    limit: int | None = Field(default=None, gt=0, description="Read so many jobs at most.")
+
+    @field_validator("estimate")
+    @classmethod
+    def _is_estimate(cls, text: str) -> str:
+        try:
+            return parse_estimate(text).name
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+
+    @model_validator(mode="after")
+    def _chunks(self) -> WorkloadSettings:
+        if self.per_processor is not None and self.request is RequestMode.NODES:
+            raise ValueError("per_processor goes with request = processors; a node is taken whole")
+        if self.per_processor == {}:
+            raise ValueError("per_processor names at least one resource, such as core = 1")
+        return self
+
+
+class RunSettings(Settings):
+    """The rules of the run itself."""
+
+    name: str | None = Field(default=None, description="What the scenario is called.")
+    on_overrun: OnOverrun = Field(
+        default=OnOverrun.RUN, description="Whether a job may run on beyond its walltime."
+    )
+    seed: int = Field(default=0, ge=0, lt=2**53, description="For all that is random.")
+    deadline: Duration = Field(default="60s", description="Wall time for each answer.")
+    strict: bool = Field(default=False, description="A dropped line or rejected job is an error.")
+
+    @field_validator("deadline")
+    @classmethod
+    def _is_duration(cls, value: str | int) -> str:
+        try:
+            microseconds = parse_duration(str(value))
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+        if not microseconds:
+            raise ValueError("a deadline is longer than 0 s")
+        return f"{format_seconds(microseconds)}s"
+
+
+class DispatcherSettings(Settings):
+    """Who decides: a built-in policy, or a command that speaks the protocol."""
+
+    policy: str | None = Field(default=None, description="A built-in policy; fifo is the default.")
+    allocator: str | None = Field(default=None, description="first-fit is the default.")
+    external: bool = Field(
+        default=False, description="Run the built-in policy as a child process over ZeroMQ."
+    )
+    command: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="A dispatcher; {endpoint} is replaced, PARLEY_ENDPOINT is set.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> DispatcherSettings:
+        if self.command is not None:
+            for name in ("policy", "allocator"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} is for built-in dispatchers; command is another")
+            if self.external:
+                raise ValueError("external is for built-in policies; a command always is")
+        return self
+
+
+class ResultSettings(Settings):
+    """Where the results go."""
+
+    out: str | None = Field(default=None, description="A directory that holds no other run.")
+
+
+class Scenario(Settings):
+    """All settings of a run."""
+
+    platform: PlatformSettings
+    workload: WorkloadSettings
+    run: RunSettings = Field(default_factory=RunSettings)
+    dispatcher: DispatcherSettings = Field(default_factory=DispatcherSettings)
+    results: ResultSettings = Field(default_factory=ResultSettings)
+
+    @property
+    def name(self) -> str:
+        """What the scenario is called: its name, or its trace's."""
+        return self.run.name or self.workload_name
+
+    @property
+    def workload_name(self) -> str:
+        """The name of the trace's file, without its endings."""
+        name = Path(self.workload.swf).name
+        for ending in (".gz", ".bz2", ".xz", ".swf"):
+            name = name.removesuffix(ending)
+        return name or "workload"
+
+    @property
+    def policy(self) -> str:
+        """The built-in policy to use."""
+        return self.dispatcher.policy or "fifo"
+
+    @property
+    def allocator(self) -> str:
+        """The built-in allocator to use."""
+        return self.dispatcher.allocator or "first-fit"
+
+    @property
+    def deadline_us(self) -> int:
+        """Wall time for each answer."""
+        return parse_duration(str(self.run.deadline))
+
+    def describe_platform(self) -> PlatformDescription:
+        """Return the machine.
+
+        Raises:
+            InputError: Its file cannot be read.
+            UsageError: Its description is wrong.
+        """
+        settings = self.platform
+        if settings.file is not None:
+            return read_platform(Path(settings.file))
+        if settings.groups is not None:
+            groups = [group.model_dump() for group in settings.groups]
+            return validate(PlatformDescription, {"groups": groups}, source="platform")
+        return uniform(settings.nodes or 0, settings.per_node or {"core": 1})
+
+    def reading_rules(self, platform: PlatformDescription) -> ReadingRules:
+        """Return how the trace is read."""
+        workload = self.workload
+        return ReadingRules(
+            request=workload.request,
+            select=workload.select,
+            estimate=parse_estimate(workload.estimate),
+            estimate_missing=workload.estimate_missing,
+            per_processor=workload.per_processor or {"core": 1},
+            per_node=platform.least_node(),
+            cut_at_walltime=self.run.on_overrun is OnOverrun.KILL,
+            limit=workload.limit,
+            strict=self.run.strict,
+        )
+
+    def open_source(self, platform: PlatformDescription) -> SwfSource:
+        """Open the workload.
+
+        Raises:
+            InputError: It cannot be opened.
+        """
+        return SwfSource(Path(self.workload.swf), self.reading_rules(platform))
+
+    def rules(self) -> dict[str, Any]:
+        """Return everything that decides what is simulated, apart from the input files."""
+        workload = self.workload
+        return {
+            "request": workload.request.value,
+            "per_processor": (workload.per_processor or {"core": 1})
+            if workload.request is RequestMode.PROCESSORS
+            else None,
+            "select": workload.select.value,
+            "on_overrun": self.run.on_overrun.value,
+            "estimate": workload.estimate,
+            "estimate_missing": workload.estimate_missing.value,
+            "limit": workload.limit,
+            "strict": self.run.strict,
+            "seed": self.run.seed,
+        }
+
+    def digest(self, platform: PlatformDescription) -> str:
+        """Return a SHA-256 that two scenarios share when inputs, machine and rules are the same.
+
+        Raises:
+            InputError: The workload cannot be read.
+        """
+        content = {
+            "workload": digest_of(Path(self.workload.swf)),
+            "platform": [group.model_dump(exclude={"name"}) for group in platform.groups],
+            "rules": self.rules(),
+        }
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def resolved(self, platform: PlatformDescription) -> str:
+        """Return the scenario as TOML with every setting in it, for another run of the same."""
+        workload = Path(self.workload.swf).resolve()
+        dispatcher: dict[str, Any] = {"command": self.dispatcher.command}
+        if self.dispatcher.command is None:
+            dispatcher = {
+                "policy": self.policy,
+                "allocator": self.allocator,
+                "external": self.dispatcher.external,
+            }
+        rules = self.rules()
+        tables = {
+            "platform": {"groups": [group.model_dump() for group in platform.groups]},
+            "workload": {
+                "swf": str(workload),
+                **{key: rules[key] for key in ("request", "per_processor", "select")},
+                **{key: rules[key] for key in ("estimate", "estimate_missing", "limit")},
+            },
+            "run": {
+                "name": self.name,
+                "on_overrun": rules["on_overrun"],
+                "seed": self.run.seed,
+                "deadline": self.run.deadline,
+                "strict": self.run.strict,
+            },
+            "dispatcher": dispatcher,
+        }
+        return tomli_w.dumps(_without_nothing(tables))
+
+
+def read_scenario(path: Path, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Scenario:
+    """Return the scenario of a file; paths in it are relative to the file.
+
+    Args:
+        path: A TOML file, or JSON if its name ends so.
+        changes: Settings that win over the file's, by table.
+
+    Raises:
+        InputError: The file cannot be read.
+        UsageError: A setting is wrong.
+    """
+    tables = read_settings(path)
+    for table, key in (("workload", "swf"), ("platform", "file"), ("results", "out")):
+        section = tables.get(table)
+        if isinstance(section, dict) and isinstance(section.get(key), str):
+            section[key] = str(path.parent / section[key])
+    return _scenario(tables, changes or {}, source=str(path))
+
+
+def scenario_of(changes: Mapping[str, Mapping[str, Any]]) -> Scenario:
+    """Return the scenario that settings alone describe, without a file.
+
+    Raises:
+        UsageError: A setting is wrong or missing.
+    """
+    return _scenario({}, changes, source="command line")
+
+
+_EXCLUSIVE = {
+    "platform": ({"nodes", "per_node"}, {"groups"}, {"file"}),
+    "dispatcher": ({"policy", "allocator", "external"}, {"command"}),
+}
+"""Settings of a table that stand for one another: a flag of one set puts the file's others out."""
+
+
+def _scenario(
+    tables: dict[str, Any], changes: Mapping[str, Mapping[str, Any]], *, source: str
+) -> Scenario:
+    for table, settings in changes.items():
+        given = {key: value for key, value in settings.items() if value is not None}
+        section = tables.setdefault(table, {})
+        if not isinstance(section, dict):
+            continue
+        for family in _EXCLUSIVE.get(table, ()):
+            if given and not family & given.keys():
+                for key in family:
+                    section.pop(key, None)
+        section.update(given)
+    return validate(Scenario, tables, source=source)
+
+
+def _without_nothing(value: Any) -> Any:
+    """Return nested tables without the keys that hold None: TOML cannot say it."""
+    if isinstance(value, dict):
+        return {key: _without_nothing(item) for key, item in value.items() if item is not None}
+    return value

@@ -1,0 +1,89 @@
+"""Files of settings: TOML or JSON in, validated models out, one clear line where they are not."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from parley_server.errors import InputError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+class Settings(BaseModel):
+    """A part of a file of settings: every key is known, and nothing is converted by guess."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+Model = TypeVar("Model", bound=Settings)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return the tables of a TOML file, or of a JSON file if its name ends so.
+
+    Raises:
+        InputError: It cannot be read or parsed.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not a text file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    try:
+        tables = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
+        kind = "JSON" if path.suffix == ".json" else "TOML"
+        raise InputError(f"{path}: not {kind}: {error}") from None
+    if not isinstance(tables, dict):
+        raise InputError(f"{path}: holds no tables")
+    return tables
+
+
+def validate(model: type[Model], tables: Mapping[str, Any], *, source: str) -> Model:
+    """Return the model that the tables describe.
+
+    Args:
+        source: What to name in the error: a file, or `command line`.
+
+    Raises:
+        UsageError: They do not, with the key and the likely mistake.
+    """
+    try:
+        # JSON's rules: text stands for an enumeration, an array for a tuple.
+        return model.model_validate_json(json.dumps(tables, default=str))
+    except ValidationError as error:
+        raise UsageError(f"{source}: {_first_fault(model, error)}") from None
+
+
+def _first_fault(model: type[BaseModel], error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    path = ".".join(str(step) for step in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = _keys_beside(model, first["loc"])
+        hint = did_you_mean(str(first["loc"][-1]), known)
+        return f"{path}: unknown key{hint}; there are: {', '.join(known)}"
+    message = first["msg"].removeprefix("Value error, ")
+    given = "" if first["type"] in {"missing", "value_error"} else f", not {first['input']!r}"
+    return f"{path}: {message[:1].lower()}{message[1:]}{given}" if path else message
+
+
+def _keys_beside(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """Return the keys that the table of an unknown key may have."""
+    current: type[BaseModel] = model
+    for step in location[:-1]:
+        if not isinstance(step, str) or step not in current.model_fields:
+            continue
+        annotation: Any = current.model_fields[step].annotation
+        candidates = [annotation, *getattr(annotation, "__args__", ())]
+        found = [
+            part for part in candidates if isinstance(part, type) and issubclass(part, BaseModel)
+        ]
+        current = found[0] if found else current
+    return sorted(current.model_fields)
