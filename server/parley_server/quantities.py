@@ -48,11 +48,12 @@ def parse_amounts(text: str) -> dict[str, int]:
 
 def format_seconds(microseconds: int) -> str:
     """Return seconds with at most six decimals and no trailing zeros."""
-    seconds, rest = divmod(microseconds, MICROSECONDS)
+    rest = microseconds % MICROSECONDS
     if not rest:
-        return str(seconds)
+        return str(microseconds // MICROSECONDS)
     if microseconds < 0:
         return "-" + format_seconds(-microseconds)
+    seconds = microseconds // MICROSECONDS
     return f"{seconds}.{rest:06d}".rstrip("0")
 
 

@@ -23,6 +23,8 @@ class Span(NamedTuple):
 
 def merged(spans: Iterable[tuple[int, int, int]]) -> tuple[Span, ...]:
     """Join neighbouring spans with equally many chunks a node; they must ascend."""
+    if isinstance(spans, tuple) and len(spans) == 1:
+        return (Span(*spans[0]),)
     result: list[Span] = []
     for first, last, chunks in spans:
         if result and result[-1].last + 1 == first and result[-1].chunks == chunks:
@@ -119,11 +121,9 @@ class Cluster:
         room = self.room(shape)
         if room.total < chunks:
             return None
-        return merged(
-            self._lowest_runs(room, chunks)
-            if shape.exclusive
-            else self._lowest_nodes(room, chunks)
-        )
+        if shape.exclusive:
+            return tuple(self._lowest_runs(room, chunks))
+        return merged(self._lowest_nodes(room, chunks))
 
     def take(self, shape: Shape, spans: Iterable[Span]) -> None:
         """Put chunks on nodes that have room for them."""
@@ -147,7 +147,7 @@ class Cluster:
                 for node in range(first, last + 1):
                     self._load(node, shape, -chunks)
 
-    def _lowest_runs(self, room: Room, chunks: int) -> Iterable[tuple[int, int, int]]:
+    def _lowest_runs(self, room: Room, chunks: int) -> Iterable[Span]:
         usable, end = room.usable, 0
         while chunks:
             first = usable.find(1, end)
@@ -156,7 +156,7 @@ class Cluster:
                 end = self.node_count
             count = min(chunks, end - first)
             chunks -= count
-            yield first, first + count - 1, 1
+            yield Span(first, first + count - 1, 1)
 
     def _lowest_nodes(self, room: Room, chunks: int) -> Iterable[tuple[int, int, int]]:
         node = -1

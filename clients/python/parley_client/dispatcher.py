@@ -66,6 +66,11 @@ class Dispatcher:
         if isinstance(allocator, str):
             allocator_named(allocator)  # an unknown name is told now, not at the first request
         self._allocator = allocator
+        self.allocator_name = (
+            allocator
+            if isinstance(allocator, str)
+            else str(getattr(allocator, "name", type(allocator).__name__))
+        )
         self._ask: Ask = ask or getattr(self.policy, "ask", "always")
         self._scenario = scenario
         self._view: View | None = None

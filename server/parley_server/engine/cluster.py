@@ -49,24 +49,37 @@ class NodeGroup:
     capacity: Mapping[str, int]
 
 
-class _Load(NamedTuple):
-    """What is free on a node, and what the node has in all; amounts in the order of kinds."""
+# Compared by identity, and kept: a run's load changes by following a pointer.
+class _Load:
+    """What is free on a node of which all is free at first; a state of a small automaton.
 
-    free: tuple[int, ...]
-    capacity: tuple[int, ...]
+    Attributes:
+        free: Amounts, in the order of kinds.
+        capacity: What the node has in all.
+        room: How many chunks of a shape it takes, as far as that was asked.
+        steps: The load after so many chunks of a shape more (or fewer, if negative), and the
+            (kind, amount) pairs by which its free amounts differ, as far as that was asked.
+    """
+
+    __slots__ = ("capacity", "free", "room", "steps")
+
+    def __init__(self, free: tuple[int, ...], capacity: tuple[int, ...]) -> None:
+        self.free = free
+        self.capacity = capacity
+        self.room: dict[_Demand, int] = {}
+        self.steps: dict[tuple[_Demand, int], tuple[_Load, tuple[tuple[int, int], ...]]] = {}
 
 
-class _Demand(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Demand:
     """A shape in the terms of one cluster.
 
     Attributes:
         amounts: Per chunk, in the order of kinds.
-        asked: The (index, amount) pairs of those that are not zero.
         possible: No resource is asked for that the cluster has never heard of.
     """
 
     amounts: tuple[int, ...]
-    asked: tuple[tuple[int, int], ...]
     exclusive: bool
     possible: bool
 
@@ -74,27 +87,34 @@ class _Demand(NamedTuple):
         """Return how many such chunks a node of this load takes."""
         if not self.possible:
             return 0
-        free, capacity = load
+        pairs = tuple(zip(load.free, self.amounts, strict=True))
         if self.exclusive:
-            return int(free == capacity and all(free[kind] >= ask for kind, ask in self.asked))
-        return min(free[kind] // ask for kind, ask in self.asked)
+            return int(load.free == load.capacity and all(free >= ask for free, ask in pairs))
+        return min(free // ask for free, ask in pairs if ask)
 
-    def taken(self, load: _Load, chunks: int) -> _Load:
-        """Return the load after so many chunks were put on it."""
+    def free_after(self, load: _Load, chunks: int) -> tuple[int, ...]:
+        """Return what is free after so many chunks came (or went, if negative)."""
         if self.exclusive:
-            return _Load((0,) * len(load.free), load.capacity)
-        return _Load(
-            tuple(
-                free - ask * chunks for free, ask in zip(load.free, self.amounts, strict=True)
-            ),
-            load.capacity,
+            return load.capacity if chunks < 0 else (0,) * len(load.free)
+        return tuple(
+            free - ask * chunks for free, ask in zip(load.free, self.amounts, strict=True)
         )
 
-    def released(self, load: _Load, chunks: int) -> _Load:
-        """Return the load after so many chunks were taken off it."""
-        if self.exclusive:
-            return _Load(load.capacity, load.capacity)
-        return self.taken(load, -chunks)
+
+class _Asked(NamedTuple):
+    """A request in the terms of one cluster.
+
+    Attributes:
+        total: Amount of each kind it needs at least.
+        ever: The empty machine holds it.
+    """
+
+    total: tuple[int, ...]
+    ever: bool
+
+
+_MOST_KEPT = 4096
+"""Of anything kept to be found again; a trace may ask for another amount in every line."""
 
 
 def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
@@ -125,32 +145,42 @@ class Cluster:
         self.kinds: tuple[str, ...] = tuple(sorted({kind for g in groups for kind in g.capacity}))
         self.groups = tuple(groups)
         self.node_count = sum(group.count for group in groups)
+        self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], _Load] = {}
+        self._demands: dict[Shape, _Demand] = {}
+        self._asked: dict[tuple[ChunkGroup, ...], _Asked] = {}
         self._firsts: list[int] = []
         self._loads: list[_Load] = []
+        empty: list[tuple[int, _Load]] = []
         first = 0
         for group in groups:
             amounts = tuple(group.capacity.get(kind, 0) for kind in self.kinds)
-            self._firsts.append(first)
-            self._loads.append(_Load(amounts, amounts))
+            load = self._load(amounts, amounts)
+            empty.append((group.count, load))
+            if not self._loads or self._loads[-1] is not load:
+                self._firsts.append(first)
+                self._loads.append(load)
             first += group.count
         self._firsts.append(self.node_count)
-        self._empty = tuple((g.count, load) for g, load in zip(groups, self._loads, strict=True))
+        self._empty = tuple(empty)
         self.capacity: tuple[int, ...] = tuple(
-            sum(count * load.capacity[kind] for count, load in self._empty)
+            sum(count * load.capacity[kind] for count, load in empty)
             for kind in range(len(self.kinds))
         )
         self.free = list(self.capacity)
-        self._demands: dict[Shape, _Demand] = {}
-        self._join(0, len(self._loads))
 
     def fork(self) -> Cluster:
         """Return a copy that shares nothing that changes."""
         twin = Cluster.__new__(Cluster)
         twin.__dict__.update(self.__dict__)
+        twin._known = {}
+        twin._demands = {}
+        twin._asked = {}
         twin._firsts = self._firsts.copy()
-        twin._loads = self._loads.copy()
+        twin._loads = [twin._load(load.free, load.capacity) for load in self._loads]
+        twin._empty = tuple(
+            (count, twin._load(load.free, load.capacity)) for count, load in self._empty
+        )
         twin.free = self.free.copy()
-        twin._demands = self._demands.copy()
         return twin
 
     def runs(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
@@ -158,17 +188,13 @@ class Cluster:
         for index, load in enumerate(self._loads):
             yield self._firsts[index], self._firsts[index + 1] - 1, load.free
 
-    def could_ever_hold(self, request: Sequence[ChunkGroup]) -> bool:
+    def could_ever_hold(self, request: tuple[ChunkGroup, ...]) -> bool:
         """Whether the empty machine holds the request."""
-        (group,) = request
-        demand = self._demand(group.shape)
-        room = sum(count * demand.room(load) for count, load in self._empty)
-        return room >= group.chunks
+        return self._ask(request).ever
 
-    def total(self, request: Sequence[ChunkGroup]) -> tuple[int, ...]:
+    def total(self, request: tuple[ChunkGroup, ...]) -> tuple[int, ...]:
         """Return how much of each kind the request asks for in all: what it needs at least."""
-        (group,) = request
-        return tuple(amount * group.chunks for amount in self._demand(group.shape).amounts)
+        return self._ask(request).total
 
     def place(self, job: Job) -> Allocation:
         """Return the lowest-numbered nodes that hold the job, each filled as far as it goes.
@@ -181,7 +207,9 @@ class Cluster:
         missing = group.chunks
         spans: list[Span] = []
         for index, load in enumerate(self._loads):
-            room = demand.room(load)
+            room = load.room.get(demand)
+            if room is None:
+                room = self._room(load, demand)
             if not room:
                 continue
             first = self._firsts[index]
@@ -230,66 +258,116 @@ class Cluster:
         """Put the job on nodes that were checked or placed just now."""
         for group, spans in zip(job.request, allocation, strict=True):
             demand = self._demand(group.shape)
-            for span in spans:
-                self._change(span, demand, taking=True)
+            for first, last, chunks in spans:
+                self._change(first, last, demand, chunks)
 
     def release(self, job: Job, allocation: Allocation) -> None:
         """Take the job off the nodes it was put on."""
         for group, spans in zip(job.request, allocation, strict=True):
             demand = self._demand(group.shape)
-            for span in spans:
-                self._change(span, demand, taking=False)
+            for first, last, chunks in spans:
+                self._change(first, last, demand, -chunks)
+
+    def _ask(self, request: tuple[ChunkGroup, ...]) -> _Asked:
+        asked = self._asked.get(request)
+        if asked is None:
+            (group,) = request
+            demand = self._demand(group.shape)
+            asked = _Asked(
+                tuple(amount * group.chunks for amount in demand.amounts),
+                sum(count * demand.room(load) for count, load in self._empty) >= group.chunks,
+            )
+            if len(self._asked) >= _MOST_KEPT:
+                self._asked.clear()
+            self._asked[request] = asked
+        return asked
 
     def _demand(self, shape: Shape) -> _Demand:
         demand = self._demands.get(shape)
         if demand is None:
             per_chunk = dict(shape.per_chunk)
-            amounts = tuple(per_chunk.get(kind, 0) for kind in self.kinds)
             demand = _Demand(
-                amounts,
-                tuple((kind, amount) for kind, amount in enumerate(amounts) if amount),
+                tuple(per_chunk.get(kind, 0) for kind in self.kinds),
                 shape.exclusive,
                 possible=per_chunk.keys() <= set(self.kinds),
             )
-            # A trace may ask for another amount of memory in every line.
-            if len(self._demands) >= 1024:  # noqa: PLR2004 - any bound will do
+            if len(self._demands) >= _MOST_KEPT:
                 self._demands.clear()
             self._demands[shape] = demand
         return demand
 
+    def _load(self, free: tuple[int, ...], capacity: tuple[int, ...]) -> _Load:
+        """Return the one object of a load: loads are alike if they are the same."""
+        key = (free, capacity)
+        load = self._known.get(key)
+        if load is None:
+            if len(self._known) >= _MOST_KEPT:
+                self._forget()
+            load = self._known[key] = _Load(free, capacity)
+        return load
+
+    def _forget(self) -> None:
+        """Keep the loads that nodes have now, and nothing of what they could become."""
+        kept = {*self._loads, *(load for _, load in self._empty)}
+        for load in kept:
+            load.room.clear()
+            load.steps.clear()
+        self._known = {(load.free, load.capacity): load for load in kept}
+
+    def _room(self, load: _Load, demand: _Demand) -> int:
+        if len(load.room) >= _MOST_KEPT:
+            load.room.clear()
+        room = load.room[demand] = demand.room(load)
+        return room
+
+    def _step(
+        self, load: _Load, demand: _Demand, chunks: int
+    ) -> tuple[_Load, tuple[tuple[int, int], ...]]:
+        free = demand.free_after(load, chunks)
+        after = self._load(free, load.capacity)
+        change = tuple(
+            (kind, new - old)
+            for kind, (new, old) in enumerate(zip(free, load.free, strict=True))
+            if new != old
+        )
+        if len(load.steps) >= _MOST_KEPT:
+            load.steps.clear()
+        load.steps[demand, chunks] = after, change
+        return after, change
+
     def _check_room(self, demand: _Demand, first: int, last: int, chunks: int) -> None:
         index = bisect_right(self._firsts, first) - 1
         while self._firsts[index] <= last:
-            room = demand.room(self._loads[index])
+            load = self._loads[index]
+            room = load.room.get(demand)
+            if room is None:
+                room = self._room(load, demand)
             if room < chunks:
                 raise BusyNode(max(first, self._firsts[index]), chunks, room)
             index += 1
 
-    def _change(self, span: Span, demand: _Demand, *, taking: bool) -> None:
-        first, last, chunks = span
-        begin, end = self._cut(first), self._cut(last + 1)
+    def _change(self, first: int, last: int, demand: _Demand, chunks: int) -> None:
+        """Put so many chunks on each node of a span, or take them off if negative."""
         loads, firsts, free = self._loads, self._firsts, self.free
+        begin = bisect_left(firsts, first)
+        if firsts[begin] != first:
+            firsts.insert(begin, first)
+            loads.insert(begin, loads[begin - 1])
+        end = bisect_left(firsts, last + 1, begin)
+        if firsts[end] != last + 1:
+            firsts.insert(end, last + 1)
+            loads.insert(end, loads[end - 1])
         for index in range(begin, end):
-            old = loads[index]
-            new = demand.taken(old, chunks) if taking else demand.released(old, chunks)
-            loads[index] = new
+            load = loads[index]
+            step = load.steps.get((demand, chunks)) or self._step(load, demand, chunks)
+            loads[index] = step[0]
             nodes = firsts[index + 1] - firsts[index]
-            for kind, amount in enumerate(new.free):
-                free[kind] += nodes * (amount - old.free[kind])
-        self._join(begin, end)
-
-    def _cut(self, node: int) -> int:
-        """Let a run begin at *node*; return its index."""
-        index = bisect_left(self._firsts, node)
-        if self._firsts[index] != node:
-            self._firsts.insert(index, node)
-            self._loads.insert(index, self._loads[index - 1])
-        return index
-
-    def _join(self, begin: int, end: int) -> None:
-        """Let no two neighbours be alike from the run before *begin* to the run at *end*."""
-        loads = self._loads
-        for index in range(min(end, len(loads) - 1), max(begin, 1) - 1, -1):
-            if loads[index] == loads[index - 1]:
+            for kind, amount in step[1]:
+                free[kind] += nodes * amount
+        # Neighbours that are alike now are one run; backwards, as runs disappear on the way.
+        index = end if end < len(loads) else end - 1
+        while index >= begin and index:
+            if loads[index] is loads[index - 1]:
                 del loads[index]
-                del self._firsts[index]
+                del firsts[index]
+            index -= 1

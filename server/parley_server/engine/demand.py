@@ -45,6 +45,7 @@ class SmallestTotals:
 
     def within(self, free: Sequence[int]) -> bool:
         """Whether for every kind the least total is no more than what is free; never if empty."""
-        return all(
-            heap and heap[0] <= amount for heap, amount in zip(self._heaps, free, strict=True)
-        )
+        for heap, amount in zip(self._heaps, free, strict=True):
+            if not heap or heap[0] > amount:
+                return False
+        return True

@@ -259,7 +259,7 @@ class Simulation:
 
     def unfinished(self) -> Iterator[JobRecord]:
         """Yield records of the jobs that run or wait, by reading order."""
-        for number in sorted((*self.running, *self.pending)):
+        for number in sorted({*self.running, *self.pending}):
             running = self.running.get(number)
             if running is not None:
                 yield self._record(running, JobState.RUNNING, None)
@@ -345,7 +345,8 @@ class Simulation:
 
     def _on_submission(self, job: Job) -> None:
         self.counts.submitted += 1
-        self._latest = max(self._latest, job.number)
+        if job.number > self._latest:
+            self._latest = job.number
         if self.cluster.could_ever_hold(job.request):
             self.pending[job.number] = job
             self.counts.pending += 1
@@ -549,8 +550,8 @@ class Simulation:
             end,
             running.allocation,
             running.attempt,
-            last=True,
-            expected_start=running.expected_start,
+            True,
+            running.expected_start,
         )
 
     def _record_rejection(self, job: Job) -> None:

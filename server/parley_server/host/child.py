@@ -73,17 +73,14 @@ class Child:
             "dispatcher_exited", f"the dispatcher {program!r} {how} before the run was over"
         )
 
-    def end(self, *, patience: float = _PATIENCE) -> None:
-        """Let the dispatcher leave, and end it if it does not. May be called twice."""
-        if self._hold < 0:
-            return
+    def end(self, *, patience: float | None = None) -> None:
+        """Let the dispatcher leave, and end it if it does not within *patience* seconds."""
         try:
-            self._process.wait(patience)
+            self._process.wait(_PATIENCE if patience is None else patience)
         except subprocess.TimeoutExpired:
             pass
         finally:
             os.close(self._hold)
-            self._hold = -1
             self._process.wait()
 
 

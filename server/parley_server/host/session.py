@@ -166,7 +166,7 @@ class Session:
         """
         simulation = self.simulation
         point = simulation.advance(budget)
-        if simulation.backlog >= _BACKLOG or point is None:
+        if point is None or simulation.backlog >= _BACKLOG:
             self._sink.collect(simulation)
         if self.offer.strict and simulation.counts.never_fit:
             raise InputError(

@@ -186,8 +186,9 @@ def decision(wire: DecisionDict) -> Decision:
             allocation = wire.get("allocation")
             if allocation is None:
                 return Start(number, job)
+            # Lists in between: a generator costs more than these short lists.
             return Start(
-                number, job, tuple(tuple(Span(*span) for span in spans) for spans in allocation)
+                number, job, tuple([tuple([Span(*span) for span in spans]) for spans in allocation])
             )
         case {"kind": "reject", "id": number, "job": job}:
             return Reject(number, job)

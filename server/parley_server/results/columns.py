@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley_server.engine import JobState
+from parley_server.quantities import MICROSECONDS as _SECOND
 from parley_server.quantities import format_seconds
 
 if TYPE_CHECKING:
@@ -71,13 +72,16 @@ FINAL_STATES: Mapping[JobState, str] = {
 
 def quoted(text: str) -> str:
     """Return a field as CSV has it: quoted only where it must be."""
-    if any(mark in text for mark in ',"\r\n'):
+    if not text.isalnum() and any(mark in text for mark in ',"\r\n'):
         return '"' + text.replace('"', '""') + '"'
     return text
 
 
 def node_ranges(allocation: Allocation) -> str:
     """Return the nodes of an allocation as Batsim writes them: `0-3 7`."""
+    if len(allocation) == 1 and len(allocation[0]) == 1:
+        first, last, _ = allocation[0][0]
+        return str(first) if first == last else f"{first}-{last}"
     ranges: list[list[int]] = []
     for first, last, _ in sorted(span for spans in allocation for span in spans):
         if ranges and first <= ranges[-1][1] + 1:
@@ -91,6 +95,9 @@ def node_ranges(allocation: Allocation) -> str:
 
 def chunk_ranges(allocation: Allocation) -> str:
     """Return an allocation with its chunk counts, `0-3*2 7*1`; groups are parted by `+`."""
+    if len(allocation) == 1 and len(allocation[0]) == 1:
+        first, last, chunks = allocation[0][0]
+        return f"{first}*{chunks}" if first == last else f"{first}-{last}*{chunks}"
     return "+".join(
         " ".join(
             f"{first}*{chunks}" if first == last else f"{first}-{last}*{chunks}"
@@ -103,7 +110,9 @@ def chunk_ranges(allocation: Allocation) -> str:
 def job_row(record: JobRecord, workload_name: str) -> str:
     """Return the row of one attempt of a job; *workload_name* is quoted already."""
     job, state, start, end, allocation, attempt, last, expected_start = record
-    chunks = sum(group.chunks for group in job.request)
+    chunks = 0
+    for group in job.request:
+        chunks += group.chunks
     walltime = "" if job.walltime is None else format_seconds(job.walltime)
     if allocation is None or start is None:
         times, nodes, placed = ",,,,,", "", ""
@@ -111,12 +120,14 @@ def job_row(record: JobRecord, workload_name: str) -> str:
         times = _times(job.submit, start, end)
         nodes, placed = node_ranges(allocation), chunk_ranges(allocation)
     expected = "" if expected_start is None else format_seconds(expected_start)
+    owner = ",".join((job.user or "", job.group or "", job.queue or "", job.partition or ""))
+    if owner.count(",") > 3 or '"' in owner or not owner.isprintable():  # noqa: PLR2004
+        parts = (job.user, job.group, job.queue, job.partition)
+        owner = ",".join(quoted(part or "") for part in parts)
     return (
         f"{quoted(job.name)},{workload_name},delay,{format_seconds(job.submit)},{chunks},"
         f"{walltime},{int(state is JobState.COMPLETED)},{FINAL_STATES[state]},{times},{nodes},,,"
-        f"{attempt},{int(last)},{quoted(job.user or '')},{quoted(job.group or '')},"
-        f"{quoted(job.queue or '')},{quoted(job.partition or '')},{job.walltime_source},"
-        f"{placed},{expected}"
+        f"{attempt},{int(last)},{owner},{job.walltime_source},{placed},{expected}"
     )
 
 
@@ -130,15 +141,28 @@ def instant_row(record: InstantRecord) -> str:
 
 def _times(submit: int, start: int, end: int | None) -> str:
     """Return the six columns from starting_time to stretch."""
+    if end is not None and not (submit % _SECOND or start % _SECOND or end % _SECOND):
+        return _whole_times(submit // _SECOND, start // _SECOND, end // _SECOND)
     wait = format_seconds(start - submit)
     if end is None:
         return f"{format_seconds(start)},,,{wait},,"
     execution, turnaround = end - start, end - submit
-    # A ratio in millionths, rounded in whole numbers.
-    stretch = ""
-    if execution:
-        stretch = format_seconds((turnaround * 2_000_000 + execution) // (2 * execution))
+    stretch = _ratio(turnaround, execution) if execution else ""
     return (
         f"{format_seconds(start)},{format_seconds(execution)},{format_seconds(end)},{wait},"
         f"{format_seconds(turnaround)},{stretch}"
     )
+
+
+def _whole_times(submit: int, start: int, end: int) -> str:
+    """Return the same six columns, as nearly all traces have it: for whole seconds."""
+    execution, turnaround = end - start, end - submit
+    if start == submit and execution:
+        return f"{start},{execution},{end},0,{turnaround},1"
+    stretch = _ratio(turnaround, execution) if execution else ""
+    return f"{start},{execution},{end},{start - submit},{turnaround},{stretch}"
+
+
+def _ratio(numerator: int, denominator: int) -> str:
+    """Return a ratio with at most six decimals, rounded in whole numbers."""
+    return format_seconds((numerator * 2_000_000 + denominator) // (2 * denominator))

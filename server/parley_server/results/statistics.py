@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import tempfile
+from array import array
 from itertools import chain, islice
 from typing import IO, TYPE_CHECKING, Any
 
@@ -85,22 +86,23 @@ def _spill(jobs_csv: Path, scratch: IO[bytes], span: _Span) -> int:
     """Write wait and runtime of every job that ran to its end, as pairs; return how many."""
     count = 0
     with jobs_csv.open(encoding="utf-8", newline="") as lines:
-        rows = _rows(islice(lines, 1, None))
-        while block := list(islice(rows, _BLOCK)):
-            pairs: list[float] = []
-            for row in block:
-                submit = parse_seconds(row[_SUBMIT])
-                if span.first is None or submit < span.first:
-                    span.first = submit
-                if not row[_FINISH] or row[_LAST] != "1":
-                    continue
-                finish = parse_seconds(row[_FINISH])
-                if span.last is None or finish > span.last:
-                    span.last = finish
-                pairs.append(parse_seconds(row[_WAIT]) / MICROSECONDS)
-                pairs.append(parse_seconds(row[_EXECUTION]) / MICROSECONDS)
-            scratch.write(np.array(pairs, dtype=np.float64).tobytes())
-            count += len(pairs) // 2
+        pairs = array("d")
+        for row in _rows(islice(lines, 1, None)):
+            submit = parse_seconds(row[_SUBMIT])
+            if span.first is None or submit < span.first:
+                span.first = submit
+            if not row[_FINISH] or row[_LAST] != "1":
+                continue
+            finish = parse_seconds(row[_FINISH])
+            if span.last is None or finish > span.last:
+                span.last = finish
+            pairs.append(parse_seconds(row[_WAIT]) / MICROSECONDS)
+            pairs.append(parse_seconds(row[_EXECUTION]) / MICROSECONDS)
+            count += 1
+            if len(pairs) >= _BLOCK:
+                scratch.write(pairs)
+                del pairs[:]
+        scratch.write(pairs)
     return count
 
 

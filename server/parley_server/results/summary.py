@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import NotRequired, TypedDict
+
 from parley_server.errors import OutputError
 from parley_server.quantities import format_seconds
 
@@ -15,6 +17,75 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parley_server.engine import JobCounts
+
+
+class ScenarioSummary(TypedDict):
+    """What was simulated."""
+
+    name: str
+    digest: str
+
+
+class EndSummary(TypedDict):
+    """How the run ended."""
+
+    reason: str
+    complete: bool
+    simulated_time: float
+    message: NotRequired[str]
+
+
+class InputSummary(TypedDict):
+    """A file that was read."""
+
+    role: str
+    path: str
+    sha256: str
+
+
+class PlatformSummary(TypedDict):
+    """The machine."""
+
+    node_count: int
+    capacity: dict[str, int]
+
+
+class StatisticsSummary(TypedDict):
+    """One metric over the jobs that ran to an end; null where there is none."""
+
+    count: int
+    mean: float | None
+    median: float | None
+    p95: float | None
+    max: float | None
+    undefined: NotRequired[int]
+
+
+class Summary(TypedDict):
+    """The content of `summary.json`.
+
+    Times are seconds. `measured` holds everything that depends on the machine, and nothing else
+    does.
+    """
+
+    parley: dict[str, str]
+    scenario: ScenarioSummary
+    end: EndSummary
+    inputs: list[InputSummary]
+    platform: PlatformSummary
+    dispatcher: dict[str, Any]
+    rules: dict[str, Any]
+    lines: dict[str, Any]
+    dropped: dict[str, int]
+    jobs: dict[str, int]
+    wait: NotRequired[StatisticsSummary]
+    turnaround: NotRequired[StatisticsSummary]
+    slowdown: NotRequired[StatisticsSummary]
+    bounded_slowdown: NotRequired[StatisticsSummary]
+    makespan: float | None
+    utilisation: float | None
+    utilisation_by_resource: dict[str, float]
+    measured: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

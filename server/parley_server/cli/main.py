@@ -1,0 +1,98 @@
+"""The command `parley`: its commands, and how each ending becomes an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Annotated
+
+import click
+import typer
+
+from parley_server import __version__
+from parley_server.cli.dispatch import dispatch
+from parley_server.cli.run import CommandAfterDashes, run
+from parley_server.cli.schema import schema
+from parley_server.cli.serve import serve
+from parley_server.errors import ExitStatus, ParleyError
+
+EXIT_STATUS = (
+    "Exit status: 0 the run is complete; 1 the run failed (the dispatcher was lost, late or "
+    "lying, or the run stalled, or results could not be written); 2 wrong usage or unusable "
+    "input; 3 a fault of Parley's own; 130 interrupted. Rows written so far are whole, and "
+    "summary.json says how a run ended."
+)
+
+app = typer.Typer(
+    name="parley",
+    help="Simulate HPC job scheduling; a dispatcher, in any language, decides.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command(cls=CommandAfterDashes, epilog=EXIT_STATUS)(run)
+app.command(epilog=EXIT_STATUS)(serve)
+app.command()(dispatch)
+app.command()(schema)
+
+
+def _show_version(*, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"parley {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _parley(
+    version: Annotated[  # noqa: ARG001 - its callback does it
+        bool,
+        typer.Option(
+            "--version",
+            help="Show the version and leave.",
+            is_eager=True,
+            callback=lambda wanted: _show_version(wanted=wanted),
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line and exit with its status."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        result = app(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return ExitStatus.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return _tell("interrupted", ExitStatus.INTERRUPTED)
+    except ParleyError as error:
+        return _tell(str(error), error.exit_status)
+    except BrokenPipeError:
+        # Whoever read our output has left; there is nobody to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitStatus.FAILED
+    except Exception as error:  # noqa: BLE001 - a traceback at a user is a defect
+        if os.environ.get("PARLEY_TRACEBACK"):
+            traceback.print_exc()
+        return _tell(
+            f"a fault of our own, please report it: {type(error).__name__}: {error} "
+            "(PARLEY_TRACEBACK=1 shows where)",
+            ExitStatus.INTERNAL,
+        )
+    return result if isinstance(result, int) else ExitStatus.COMPLETE
+
+
+def _tell(message: str, status: ExitStatus) -> int:
+    print(f"parley: {message}", file=sys.stderr)  # noqa: T201 - a command speaks
+    return status
+
+
+if __name__ == "__main__":
+    main()

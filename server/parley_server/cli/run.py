@@ -1,0 +1,170 @@
+"""`parley run`: one scenario, from flags or a file, to a directory of results."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from typer.core import TyperCommand
+
+from parley_server.errors import ExitStatus, UsageError
+from parley_server.quantities import parse_amounts
+
+
+class CommandAfterDashes(TyperCommand):
+    """Whatever stands behind `--` is a dispatcher's command line, not ours."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Cut the arguments at the first `--`."""
+        if "--" in args:
+            cut = args.index("--")
+            ctx.meta["command"] = args[cut + 1 :]
+            args = args[:cut]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Show the dispatcher's command in the usage line."""
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND ARGS...]"]
+
+
+def run(
+    ctx: typer.Context,
+    scenario: Annotated[
+        Path | None, typer.Argument(help="A scenario file; flags win over it.")
+    ] = None,
+    swf: Annotated[Path | None, typer.Option(help="A trace, plain or compressed.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="How many equal nodes.")] = None,
+    per_node: Annotated[
+        str | None, typer.Option(help="What each has, as core=4,gpu=1; core=1 if not given.")
+    ] = None,
+    platform: Annotated[Path | None, typer.Option(help="A platform file instead.")] = None,
+    request: Annotated[
+        str | None,
+        typer.Option(help="A requested processor is an exclusive node (nodes) or a chunk that "
+                     "may share one (processors)."),
+    ] = None,
+    per_processor: Annotated[
+        str | None, typer.Option(help="What such a chunk asks of its node; core=1.")
+    ] = None,
+    select: Annotated[
+        str | None, typer.Option(help="all, or archive: without lines of status 2, 3 and 4.")
+    ] = None,
+    on_overrun: Annotated[
+        str | None, typer.Option(help="run on beyond the walltime, or kill there.")
+    ] = None,
+    estimate: Annotated[
+        str | None, typer.Option(help="Walltimes: trace, exact, or factor:F of the runtime.")
+    ] = None,
+    estimate_missing: Annotated[
+        str | None, typer.Option(help="Where the trace has none: runtime, or none.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Read so many jobs at most.")] = None,
+    policy: Annotated[str | None, typer.Option(help="A built-in policy; fifo.")] = None,
+    allocator: Annotated[
+        str | None, typer.Option(help="A built-in allocator; first-fit.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="For all that is random; 0.")] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="Wall time for each answer of a child: 60s, 5m.")
+    ] = None,
+    strict: Annotated[
+        bool | None, typer.Option("--strict", help="A dropped line or rejected job is an error.")
+    ] = None,
+    external: Annotated[
+        bool | None,
+        typer.Option("--external", help="The built-in policy in a child process, over ZeroMQ."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where the results go.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace another run in that directory.")
+    ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Print one line per message to standard error.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the scenario and show it; run nothing.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress and no result; warnings stay.")
+    ] = False,
+) -> int:
+    """Simulate a scenario and write its results.
+
+    The dispatcher is a built-in policy, or any command behind `--`: {endpoint} in it is replaced
+    by where the server listens, and PARLEY_ENDPOINT is set to the same.
+    """
+    from parley_server.api import load_scenario, run_scenario  # noqa: PLC0415 - not for --help
+    from parley_server.cli.display import (  # noqa: PLC0415
+        progress_on,
+        show_result,
+        trace_line,
+        warn_of_losses,
+    )
+    from parley_server.cli.interrupts import Interrupts  # noqa: PLC0415
+    from parley_server.running import Preparation, RunOptions  # noqa: PLC0415
+
+    command: list[str] | None = ctx.meta.get("command")
+    if command == []:
+        raise UsageError("a command is missing behind --")
+    changes: dict[str, dict[str, Any]] = {
+        "platform": {
+            "nodes": nodes,
+            "per_node": None if per_node is None else parse_amounts(per_node),
+            "file": _text(platform),
+        },
+        "workload": {
+            "swf": _text(swf),
+            "request": request,
+            "per_processor": None if per_processor is None else parse_amounts(per_processor),
+            "select": select,
+            "estimate": estimate,
+            "estimate_missing": estimate_missing,
+            "limit": limit,
+        },
+        "run": {
+            "on_overrun": on_overrun,
+            "seed": seed,
+            "deadline": deadline,
+            "strict": strict,
+        },
+        "dispatcher": {
+            "policy": policy,
+            "allocator": allocator,
+            "external": external,
+            "command": command,
+        },
+        "results": {"out": _text(out)},
+    }
+    if scenario is None and swf is None:
+        raise UsageError("what is to be simulated? name a scenario file, or a trace with --swf")
+    if scenario is None and nodes is None and platform is None:
+        raise UsageError("on which machine? give --nodes or --platform")
+    resolved = load_scenario(scenario, changes)
+    if dry_run:
+        prepared = Preparation(resolved)
+        prepared.check_first_job()
+        typer.echo(resolved.resolved(prepared.machine), nl=False)
+        return ExitStatus.COMPLETE
+    progress = progress_on(sys.stderr, quiet=quiet or trace)
+    options = RunOptions(
+        force=force,
+        progress=progress.show if progress else None,
+        trace=trace_line if trace else None,
+        poll=Interrupts().poll,
+    )
+    try:
+        result = run_scenario(resolved, options)
+    finally:
+        if progress:
+            progress.close()
+    warn_of_losses(result.summary)
+    if not quiet:
+        show_result(result.summary, result.files.directory)
+    return ExitStatus.COMPLETE
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

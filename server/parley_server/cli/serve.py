@@ -1,0 +1,61 @@
+"""`parley serve`: wait for dispatchers that are started elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parley_server.errors import ExitStatus, ParleyError, UsageError
+
+
+def serve(
+    scenarios: Annotated[list[Path], typer.Argument(help="Scenario files; a hello names one.")],
+    bind: Annotated[
+        str, typer.Option(help="Where to listen; port * takes a free one.")
+    ] = "tcp://127.0.0.1:5555",
+    out: Annotated[
+        Path | None, typer.Option(help="Each session's results go to OUT/1, OUT/2, ...")
+    ] = None,
+    sessions: Annotated[
+        int | None, typer.Option(min=1, help="End after so many; without, at Ctrl-C.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace other runs in that directory.")
+    ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Print one line per message to standard error.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> int:
+    """Wait for dispatchers; each hello starts a fresh run in a directory of its own."""
+    from parley_server.api import load_scenario  # noqa: PLC0415 - not for --help
+    from parley_server.cli.display import trace_line  # noqa: PLC0415
+    from parley_server.cli.interrupts import Interrupts  # noqa: PLC0415
+    from parley_server.service import Service  # noqa: PLC0415
+
+    if out is None:
+        raise UsageError("where do the results go? name a directory with --out")
+
+    def report(directory: Path, failure: ParleyError | None) -> None:
+        if failure is not None:
+            print(f"parley: {directory}: {failure}", file=sys.stderr)
+        elif not quiet:
+            print(f"{directory}: complete", flush=True)
+
+    service = Service(
+        [load_scenario(path, {}) for path in scenarios],
+        bind,
+        out,
+        sessions=sessions,
+        force=force,
+        report=report,
+        trace=trace_line if trace else None,
+        poll=Interrupts().poll,
+    )
+    if not quiet:
+        print(f"listening at {service.endpoint}", flush=True)
+    service.run()
+    return ExitStatus.FAILED if service.failed else ExitStatus.COMPLETE
