@@ -1,0 +1,5 @@
+"""Peers that follow a script, to see how the other side takes what it is sent."""
+
+from parley_conformance.peer import NoAnswer, ScriptedDispatcher
+
+__all__ = ["NoAnswer", "ScriptedDispatcher"]

@@ -30,7 +30,7 @@ MAX_DEPTH = 32
 
 def encode(message: Mapping[str, Any]) -> bytes:
     """Return the frame of a message that was built to the profile."""
-    return cast("bytes", msgpack.packb(message))
+    return msgpack.packb(message)
 
 
 def decode(frame: bytes) -> dict[str, Any]:
@@ -45,8 +45,8 @@ def decode(frame: bytes) -> dict[str, Any]:
         value = msgpack.unpackb(frame, object_pairs_hook=_unique, ext_hook=_refuse_extension)
     except ProtocolError:
         raise
-    except msgpack.ExtraData as error:
-        raise _malformed(f"{len(error.extra)} bytes follow the message") from None
+    except msgpack.ExtraData:
+        raise _malformed("bytes follow the message") from None
     except UnicodeDecodeError:
         raise _malformed("a string is not valid UTF-8") from None
     except (ValueError, msgpack.UnpackException, RecursionError) as error:
@@ -76,27 +76,30 @@ def read_server_message(value: dict[str, Any]) -> ServerMessage:
 
 
 @cache
-def adapter(message: type[Any]) -> TypeAdapter[Any]:
-    """Return the validator of a type of message, built when it is first needed."""
-    return TypeAdapter(message)
+def adapter(kind: str) -> TypeAdapter[Any]:
+    """Return the validator of a type of message, built when it is first needed.
+
+    Raises:
+        KeyError: There is no such message.
+    """
+    return TypeAdapter({**CLIENT_MESSAGES, **SERVER_MESSAGES}[kind])
 
 
 def _read(value: dict[str, Any], messages: Mapping[str, type[Any]]) -> Any:
     kind = value.get("type")
-    message = messages.get(kind) if isinstance(kind, str) else None
-    if message is None:
-        if isinstance(kind, str):
-            raise ProtocolError(
-                "message.unknown",
-                f"no message {kind[:64]!r} is defined in this direction",
-                "type",
-                sorted(messages),
-            )
+    if not isinstance(kind, str):
         raise ProtocolError(
             "message.invalid", "the type of the message, a string, is missing", "type"
         )
+    if kind not in messages:
+        raise ProtocolError(
+            "message.unknown",
+            f"no message {kind[:64]!r} is defined in this direction",
+            "type",
+            sorted(messages),
+        )
     try:
-        return adapter(message).validate_python(value)
+        return adapter(kind).validate_python(value)
     except ValidationError as error:
         raise _invalid(error, value) from None
 

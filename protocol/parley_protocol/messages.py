@@ -6,10 +6,10 @@ in is validated once. Optional fields may be absent or nil, which mean the same.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias, get_args
 
 from pydantic import AfterValidator, Discriminator, Field, Strict, Tag, WithJsonSchema
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from parley_protocol.scalars import (
     AllocationArray,
@@ -21,7 +21,6 @@ from parley_protocol.scalars import (
     Integer,
     Natural,
     Positive,
-    SpanArray,
     StateMode,
     Text,
 )
@@ -296,6 +295,7 @@ DecisionDict: TypeAlias = Annotated[
     | Annotated[UnknownDecisionDict, Tag("unknown")],
     _kind_in(DECISION_KINDS),
 ]
+
 
 class OutcomeDict(TypedDict):
     """What became of one decision."""

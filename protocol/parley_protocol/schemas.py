@@ -13,10 +13,9 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def message_schemas() -> dict[str, dict[str, Any]]:
     """Return the schema of every message, by file name."""
-    messages = {**CLIENT_MESSAGES, **SERVER_MESSAGES}
     return {
-        f"{kind}.schema.json": identified(adapter(message).json_schema(), kind)
-        for kind, message in sorted(messages.items())
+        f"{kind}.schema.json": identified(adapter(kind).json_schema(), kind)
+        for kind in sorted({*CLIENT_MESSAGES, *SERVER_MESSAGES})
     }
 
 

@@ -1,8 +1,8 @@
 """Parley's server: it owns time, jobs and resources, and asks a dispatcher what to start."""
 
-from importlib.metadata import version
+from parley_server.version import __version__
 
-__version__ = version("parley-sim")
+__all__ = ["RunResult", "__version__", "run"]
 
 
 def __getattr__(name: str) -> object:

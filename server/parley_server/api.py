@@ -1,9 +1,9 @@
 """Runs for Python: what the command line does, with your own policy if you like.
 
-    from parley_server import run
+from parley_server import run
 
-    result = run(swf="trace.swf.gz", nodes=100, policy="fifo", out="results")
-    print(result.summary["wait"]["mean"])
+result = run(swf="trace.swf.gz", nodes=100, policy="fifo", out="results")
+print(result.summary["wait"]["mean"])
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from parley_client.allocators import Allocator
     from parley_client.dispatcher import PolicyLike
-
     from parley_server.engine import Simulation
     from parley_server.running import Trace
 

@@ -12,12 +12,11 @@ from parley_client.allocators import allocator_named
 from parley_client.dispatcher import Dispatcher, PolicyLike
 from parley_client.errors import ClientError
 from parley_client.policies import policy_named
-
-from parley_server import __version__
 from parley_server.errors import ParleyError, RunFailed, UsageError
 from parley_server.host.inprocess import run_in_process
 from parley_server.host.session import Offer, Session
 from parley_server.results import Recorder, RunDescription, RunFiles, prepare_directory
+from parley_server.version import __version__
 from parley_server.workload.files import digest_of
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from parley_client.allocators import Allocator
     from parley_protocol.messages import HelloBody
-
     from parley_server.engine import Simulation
     from parley_server.platform import PlatformDescription
     from parley_server.scenario import Scenario
@@ -206,8 +204,8 @@ class Run:
         """
         if self._summary is None:
             simulation = getattr(self.session, "simulation", None)
-            report = self._source.report if self._source else None
-            self._summary = self._recorder.close(simulation, report, failure, reason=reason)
+            reading = self._source.report.table() if self._source else None
+            self._summary = self._recorder.close(simulation, reading, failure, reason=reason)
         return self._summary
 
     def finished(self, failure: ParleyError | None) -> None:
@@ -244,17 +242,14 @@ class Run:
         from parley_server.host.child import Child  # noqa: PLC0415
         from parley_server.host.router import Router  # noqa: PLC0415
 
-        router = Router(
-            "tcp://127.0.0.1:*", self._open_hosted, limit=1, trace=self._options.trace
-        )
+        router = Router("tcp://127.0.0.1:*", self._open_hosted, limit=1, trace=self._options.trace)
         patience: float | None = None
         child: Child | None = None
         try:
             child = Child(command, router.endpoint)
             watch = _Watch(self, child, router)
             router.run(watch.look)
-            if self._failure is not None:
-                raise self._failure
+            watch.require_success()
         except BaseException:
             patience = 0.2
             raise
@@ -313,6 +308,11 @@ class _Watch:
         self._router = router
         self._began = time.monotonic()
 
+    def require_success(self) -> None:
+        """Raise what the session failed of, if it did."""
+        if self._run.failure is not None:
+            raise self._run.failure
+
     def look(self) -> None:
         """Do nothing if all is well.
 
@@ -320,8 +320,7 @@ class _Watch:
             ParleyError: The dispatcher has exited, was refused, or says no hello.
         """
         self._run.poll()
-        if self._run.failure is not None:
-            raise self._run.failure
+        self.require_success()
         if self._router.refused is not None:
             raise RunFailed("protocol_error", f"the dispatcher: {self._router.refused}")
         if self._child.ended:

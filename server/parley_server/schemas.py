@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from parley_protocol.schemas import as_text, identified, message_schemas
 from pydantic import TypeAdapter
 
+from parley_protocol.schemas import as_text, identified, message_schemas
 from parley_server.platform import PlatformDescription
 from parley_server.results.summary import Summary
 from parley_server.scenario import Scenario
@@ -17,7 +17,5 @@ def all_schemas() -> dict[str, str]:
     schemas["platform.schema.json"] = identified(
         PlatformDescription.model_json_schema(), "platform"
     )
-    schemas["summary.schema.json"] = identified(
-        TypeAdapter(Summary).json_schema(), "summary"
-    )
+    schemas["summary.schema.json"] = identified(TypeAdapter(Summary).json_schema(), "summary")
     return {name: as_text(schema) for name, schema in sorted(schemas.items())}

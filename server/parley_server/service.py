@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parley_protocol.messages import HelloBody
-
     from parley_server.host.session import Session
     from parley_server.running import Trace
     from parley_server.scenario import Scenario

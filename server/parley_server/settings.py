@@ -50,6 +50,8 @@ def validate(model: type[Model], tables: Mapping[str, Any], *, source: str) -> M
     """Return the model that the tables describe.
 
     Args:
+        model: What the tables must describe.
+        tables: As they were read.
         source: What to name in the error: a file, or `command line`.
 
     Raises:

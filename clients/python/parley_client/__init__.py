@@ -1,13 +1,13 @@
 """A light client for Parley: a mirror of the queue and the nodes, policies, allocators, a loop.
 
-    from parley_client import serve
+from parley_client import serve
 
-    def shortest_first(view):
-        for job in sorted(view.queue, key=lambda job: job.walltime_us):
-            if not view.start(job):
-                break
+def shortest_first(view):
+    for job in sorted(view.queue, key=lambda job: job.walltime_us):
+        if not view.start(job):
+            break
 
-    serve(shortest_first)
+serve(shortest_first)
 """
 
 from parley_client.allocators import ALLOCATORS, Allocator, FirstFit, Random, allocator_named

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import zmq
-from parley_protocol.codec import MAX_MESSAGE_BYTES, decode, encode, read_server_message
-from parley_protocol.conversation import Conversation, Role
-from parley_protocol.errors import ProtocolError
 from zmq.utils.monitor import recv_monitor_message
 
 from parley_client.dispatcher import Dispatcher, PolicyLike
 from parley_client.errors import ClientError
+from parley_protocol.codec import MAX_MESSAGE_BYTES, decode, encode, read_server_message
+from parley_protocol.conversation import Conversation, Role
+from parley_protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
+    from parley_client.allocators import Allocator
     from parley_protocol.messages import (
         DecisionRequest,
         Error,
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
         SessionEndBody,
         Welcome,
     )
-
-    from parley_client.allocators import Allocator
 
 _TICK_MS = 1000
 """How often a waiting client looks whether its server is still there."""
@@ -116,7 +115,7 @@ class _Connection:
                 "it looks like tcp://127.0.0.1:5555"
             ) from None
 
-    def __enter__(self) -> _Connection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

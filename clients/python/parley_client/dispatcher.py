@@ -9,12 +9,11 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from parley_protocol.messages import PROTOCOL_VERSION
-
 from parley_client.allocators import Allocator, allocator_named
 from parley_client.errors import ClientError
 from parley_client.policies import Ask, Policy, policy_named
 from parley_client.view import View
+from parley_protocol.messages import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
     from parley_protocol.messages import (
@@ -71,7 +70,7 @@ class Dispatcher:
             if isinstance(allocator, str)
             else str(getattr(allocator, "name", type(allocator).__name__))
         )
-        self._ask: Ask = ask or getattr(self.policy, "ask", "always")
+        self._ask: Ask = ask or cast("Ask", getattr(self.policy, "ask", "always"))
         self._scenario = scenario
         self._view: View | None = None
 

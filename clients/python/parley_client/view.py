@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parley_client.cluster import Cluster, Span, merged
 from parley_client.errors import ClientError
@@ -13,17 +13,15 @@ from parley_client.job import Job, RunningJob, Shape
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from parley_client.allocators import Allocator
     from parley_protocol.messages import (
         DecisionDict,
         DecisionRequestBody,
-        EventDict,
         JobDict,
         OutcomeDict,
         StateDict,
         WelcomeBody,
     )
-
-    from parley_client.allocators import Allocator
 
 
 class Queue:
@@ -135,7 +133,7 @@ class View:
                 return False
         placed = merged(spans)
         self.cluster.take(job.shape, placed)
-        self.queue._remove(job)  # noqa: SLF001 - the queue is the view's own
+        self.queue._remove(job)
         self.running[job.number] = RunningJob(job, self.now_us, placed)
         self._decide(
             {
@@ -155,7 +153,7 @@ class View:
             ClientError: The job is not pending.
         """
         self._require_pending(job)
-        self.queue._remove(job)  # noqa: SLF001
+        self.queue._remove(job)
         self._decide(
             {"id": len(self._decisions), "kind": "reject", "job": job.number, "reason": reason},
             job,
@@ -218,12 +216,12 @@ class View:
         decisions, self._decisions = self._decisions, []
         return decisions
 
-    def _follow(self, event: EventDict, *, told: bool) -> None:
-        """Take in one event; if a full state came with it, only what the state does not say."""
+    def _follow(self, event: Any, *, told: bool) -> None:
+        """Take in an `EventDict`; if a full state came with it, only what that does not say."""
         # Comparing the tag costs a third of matching the dictionary.
         if event["kind"] == "job.submitted":
             if not told:
-                self.queue._add(self._job(event["job"]))  # noqa: SLF001
+                self.queue._add(self._job(event["job"]))
         elif event["kind"] == "job.ended":
             self.ended.append(event["job"])
             if not told:
@@ -242,7 +240,7 @@ class View:
         job = self.queue.get(number)
         if job is None:
             raise ClientError(f"the server started job {number}, which is not pending here")
-        self.queue._remove(job)  # noqa: SLF001
+        self.queue._remove(job)
         self.cluster.take(job.shape, spans)
         self.running[number] = RunningJob(job, at_us, spans)
 
@@ -257,13 +255,13 @@ class View:
             running = self.running.pop(sent.job.number)
             self.cluster.release(sent.job.shape, running.spans)
         if not str(outcome.get("code")).startswith("job."):
-            self.queue._put_back(sent.job)  # noqa: SLF001
+            self.queue._put_back(sent.job)
 
     def _load(self, state: StateDict) -> None:
         """Begin anew from a full state."""
         self.queue = Queue()
-        for job in state["pending"]:
-            self.queue._add(self._job(job))  # noqa: SLF001
+        for wire in state["pending"]:
+            self.queue._add(self._job(wire))
         self.cluster = Cluster(self._groups)
         self.running = {}
         for entry in state["running"]:

@@ -14,8 +14,8 @@ def dispatch(
     ] = None,
     policy: Annotated[str, typer.Option(help="A built-in policy.")] = "fifo",
     allocator: Annotated[str, typer.Option(help="A built-in allocator.")] = "first-fit",
-) -> int:
+) -> None:
     """Decide for a server, by a built-in policy, until its run is over."""
     from parley_client.__main__ import dispatch as decide  # noqa: PLC0415 - not for --help
 
-    return decide(connect, policy, allocator)
+    raise typer.Exit(decide(connect, policy, allocator))

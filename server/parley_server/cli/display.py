@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from parley_server.engine import Simulation
 
 
+_SHOWN = {"mean": "mean", "median": "median", "p95": "95th percentile", "max": "maximum"}
+
+
 class Progress:
     """One line that is written over: jobs done, simulated time, jobs a second."""
 
@@ -71,7 +74,12 @@ def show_result(summary: Mapping[str, Any], directory: Path) -> None:
             continue
         shown = ", ".join(
             f"{label} {values[key]:,.4f}{unit}"
-            for key, label in (("mean", "mean"), ("median", "median"), ("p95", "p95"), ("max", "max"))
+            for key, label in (
+                ("mean", "mean"),
+                ("median", "median"),
+                ("p95", "p95"),
+                ("max", "max"),
+            )
         )
         print(f"{name.replace('_', ' '):<17} {shown}")
     if summary["makespan"] is not None:
@@ -136,9 +144,11 @@ def _request_digest(body: Any) -> str:
         else:
             status = f" ({event['status']})" if "status" in event else ""
             parts.append(f"{event['kind']} {'' if subject is None else subject}".rstrip() + status)
-    for outcome in body["outcomes"]:
-        if outcome["status"] == "rejected":
-            parts.append(f"refused {outcome['id']}: {outcome['code']} ({outcome['message']})")
+    parts.extend(
+        f"refused {outcome['id']}: {outcome['code']} ({outcome['message']})"
+        for outcome in body["outcomes"]
+        if outcome["status"] == "rejected"
+    )
     state = body.get("state")
     if state is not None:
         parts.append(f"state: {len(state['pending'])} pending, {len(state['running'])} running")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import traceback
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 
-from parley_server import __version__
 from parley_server.cli.dispatch import dispatch
 from parley_server.cli.run import CommandAfterDashes, run
 from parley_server.cli.schema import schema
 from parley_server.cli.serve import serve
 from parley_server.errors import ExitStatus, ParleyError
+from parley_server.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 EXIT_STATUS = (
     "Exit status: 0 the run is complete; 1 the run failed (the dispatcher was lost, late or "
@@ -23,6 +26,41 @@ EXIT_STATUS = (
     "input; 3 a fault of Parley's own; 130 interrupted. Rows written so far are whole, and "
     "summary.json says how a run ended."
 )
+
+
+def _ending(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command end in one clear line and its exit status, whatever it raises."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except typer.Exit:
+            raise
+        except KeyboardInterrupt:
+            _tell("interrupted", ExitStatus.INTERRUPTED)
+        except ParleyError as error:
+            _tell(str(error), error.exit_status)
+        except BrokenPipeError:
+            # Whoever read our output has left; there is nobody to tell.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(ExitStatus.FAILED) from None
+        except Exception as error:  # noqa: BLE001 - a traceback at a user is a defect
+            if os.environ.get("PARLEY_TRACEBACK"):
+                traceback.print_exc()
+            _tell(
+                f"a fault of our own, please report it: {type(error).__name__}: {error} "
+                "(PARLEY_TRACEBACK=1 shows where)",
+                ExitStatus.INTERNAL,
+            )
+
+    return wrapped
+
+
+def _tell(message: str, status: ExitStatus) -> None:
+    print(f"parley: {message}", file=sys.stderr)
+    raise typer.Exit(status) from None
+
 
 app = typer.Typer(
     name="parley",
@@ -32,13 +70,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command(cls=CommandAfterDashes, epilog=EXIT_STATUS)(run)
-app.command(epilog=EXIT_STATUS)(serve)
-app.command()(dispatch)
-app.command()(schema)
+app.command(cls=CommandAfterDashes, epilog=EXIT_STATUS)(_ending(run))
+app.command(epilog=EXIT_STATUS)(_ending(serve))
+app.command()(_ending(dispatch))
+app.command()(_ending(schema))
 
 
-def _show_version(*, wanted: bool) -> None:
+def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"parley {__version__}")
         raise typer.Exit
@@ -46,13 +84,13 @@ def _show_version(*, wanted: bool) -> None:
 
 @app.callback()
 def _parley(
-    version: Annotated[  # noqa: ARG001 - its callback does it
+    version: Annotated[
         bool,
         typer.Option(
             "--version",
             help="Show the version and leave.",
             is_eager=True,
-            callback=lambda wanted: _show_version(wanted=wanted),
+            callback=_show_version,
         ),
     ] = False,
 ) -> None:
@@ -61,37 +99,7 @@ def _parley(
 
 def main() -> None:
     """Run the command line and exit with its status."""
-    sys.exit(_run())
-
-
-def _run() -> int:
-    try:
-        result = app(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return ExitStatus.USAGE
-    except (click.Abort, KeyboardInterrupt):
-        return _tell("interrupted", ExitStatus.INTERRUPTED)
-    except ParleyError as error:
-        return _tell(str(error), error.exit_status)
-    except BrokenPipeError:
-        # Whoever read our output has left; there is nobody to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitStatus.FAILED
-    except Exception as error:  # noqa: BLE001 - a traceback at a user is a defect
-        if os.environ.get("PARLEY_TRACEBACK"):
-            traceback.print_exc()
-        return _tell(
-            f"a fault of our own, please report it: {type(error).__name__}: {error} "
-            "(PARLEY_TRACEBACK=1 shows where)",
-            ExitStatus.INTERNAL,
-        )
-    return result if isinstance(result, int) else ExitStatus.COMPLETE
-
-
-def _tell(message: str, status: ExitStatus) -> int:
-    print(f"parley: {message}", file=sys.stderr)  # noqa: T201 - a command speaks
-    return status
+    app()
 
 
 if __name__ == "__main__":

@@ -6,18 +6,17 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from typer.core import TyperCommand
 
-from parley_server.errors import ExitStatus, UsageError
+from parley_server.errors import UsageError
 from parley_server.quantities import parse_amounts
 
 
 class CommandAfterDashes(TyperCommand):
     """Whatever stands behind `--` is a dispatcher's command line, not ours."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Cut the arguments at the first `--`."""
         if "--" in args:
             cut = args.index("--")
@@ -25,7 +24,7 @@ class CommandAfterDashes(TyperCommand):
             args = args[:cut]
         return super().parse_args(ctx, args)
 
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Show the dispatcher's command in the usage line."""
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND ARGS...]"]
 
@@ -43,8 +42,10 @@ def run(
     platform: Annotated[Path | None, typer.Option(help="A platform file instead.")] = None,
     request: Annotated[
         str | None,
-        typer.Option(help="A requested processor is an exclusive node (nodes) or a chunk that "
-                     "may share one (processors)."),
+        typer.Option(
+            help="A requested processor is an exclusive node (nodes) or a chunk that "
+            "may share one (processors)."
+        ),
     ] = None,
     per_processor: Annotated[
         str | None, typer.Option(help="What such a chunk asks of its node; core=1.")
@@ -63,9 +64,7 @@ def run(
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Read so many jobs at most.")] = None,
     policy: Annotated[str | None, typer.Option(help="A built-in policy; fifo.")] = None,
-    allocator: Annotated[
-        str | None, typer.Option(help="A built-in allocator; first-fit.")
-    ] = None,
+    allocator: Annotated[str | None, typer.Option(help="A built-in allocator; first-fit.")] = None,
     seed: Annotated[int | None, typer.Option(help="For all that is random; 0.")] = None,
     deadline: Annotated[
         str | None, typer.Option(help="Wall time for each answer of a child: 60s, 5m.")
@@ -90,7 +89,7 @@ def run(
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No progress and no result; warnings stay.")
     ] = False,
-) -> int:
+) -> None:
     """Simulate a scenario and write its results.
 
     The dispatcher is a built-in policy, or any command behind `--`: {endpoint} in it is replaced
@@ -147,7 +146,7 @@ def run(
         prepared = Preparation(resolved)
         prepared.check_first_job()
         typer.echo(resolved.resolved(prepared.machine), nl=False)
-        return ExitStatus.COMPLETE
+        return
     progress = progress_on(sys.stderr, quiet=quiet or trace)
     options = RunOptions(
         force=force,
@@ -163,7 +162,6 @@ def run(
     warn_of_losses(result.summary)
     if not quiet:
         show_result(result.summary, result.files.directory)
-    return ExitStatus.COMPLETE
 
 
 def _text(path: Path | None) -> str | None:

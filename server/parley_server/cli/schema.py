@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from parley_server.errors import ExitStatus, OutputError, RunFailed
+from parley_server.errors import OutputError, RunFailed
 
 
 def schema(
@@ -15,7 +15,7 @@ def schema(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; fail if they differ from the models.")
     ] = False,
-) -> int:
+) -> None:
     """Write the JSON Schemas, or check that those written are up to date."""
     from parley_server.schemas import all_schemas  # noqa: PLC0415 - not for --help
 
@@ -32,10 +32,9 @@ def schema(
                 raise RunFailed(
                     "stale", f"{directory}: not what the models say: {', '.join(stale)}"
                 )
-            return ExitStatus.COMPLETE
+            return
         directory.mkdir(parents=True, exist_ok=True)
         for name, text in schemas.items():
             (directory / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise OutputError(f"{directory}: {error.strerror or error}") from None
-    return ExitStatus.COMPLETE

@@ -29,7 +29,7 @@ def serve(
         bool, typer.Option("--trace", help="Print one line per message to standard error.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
-) -> int:
+) -> None:
     """Wait for dispatchers; each hello starts a fresh run in a directory of its own."""
     from parley_server.api import load_scenario  # noqa: PLC0415 - not for --help
     from parley_server.cli.display import trace_line  # noqa: PLC0415
@@ -58,4 +58,5 @@ def serve(
     if not quiet:
         print(f"listening at {service.endpoint}", flush=True)
     service.run()
-    return ExitStatus.FAILED if service.failed else ExitStatus.COMPLETE
+    if service.failed:
+        raise typer.Exit(ExitStatus.FAILED)

@@ -96,9 +96,7 @@ class _Demand:
         """Return what is free after so many chunks came (or went, if negative)."""
         if self.exclusive:
             return load.capacity if chunks < 0 else (0,) * len(load.free)
-        return tuple(
-            free - ask * chunks for free, ask in zip(load.free, self.amounts, strict=True)
-        )
+        return tuple(free - ask * chunks for free, ask in zip(load.free, self.amounts, strict=True))
 
 
 class _Asked(NamedTuple):

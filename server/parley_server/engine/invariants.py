@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from parley_server.engine.simulation import Simulation
 
 
@@ -60,7 +62,7 @@ def _check_nodes(simulation: Simulation) -> None:
 
 def _check_free(
     simulation: Simulation,
-    capacity: list[object],
+    capacity: Sequence[Mapping[str, int]],
     used: list[dict[str, int]],
     sealed: list[bool],
 ) -> None:
@@ -72,7 +74,7 @@ def _check_free(
         seen = last + 1
         for node in range(first, last + 1):
             for index, kind in enumerate(kinds):
-                total = capacity[node].get(kind, 0)  # type: ignore[attr-defined]
+                total = capacity[node].get(kind, 0)
                 expected = 0 if sealed[node] else total - used[node].get(kind, 0)
                 _require(
                     free[index] == expected,

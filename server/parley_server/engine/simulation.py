@@ -1,7 +1,7 @@
 """The simulation: `advance` to the next question, `apply` the answer.
 
-    while (point := simulation.advance()) is not None:
-        simulation.apply(decide(point))
+while (point := simulation.advance()) is not None:
+    simulation.apply(decide(point))
 """
 
 from __future__ import annotations
@@ -194,7 +194,8 @@ class Simulation:
                     return PAUSED
         if self.pending and self._must_be_asked_again():
             return self._ask()
-        return self._finish()
+        self._finish()
+        return None
 
     def apply(self, decisions: Iterable[Decision]) -> Sequence[Outcome]:
         """Carry out decisions one by one, each by itself, and tell what became of each.
@@ -345,8 +346,7 @@ class Simulation:
 
     def _on_submission(self, job: Job) -> None:
         self.counts.submitted += 1
-        if job.number > self._latest:
-            self._latest = job.number
+        self._latest = max(self._latest, job.number)
         if self.cluster.could_ever_hold(job.request):
             self.pending[job.number] = job
             self.counts.pending += 1

@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     # Ctrl-C is for the server; the guard ends when the server says so.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     wake_read, wake_write = os.pipe()
-    os.set_blocking(wake_write, False)  # noqa: FBT003 - the call's own signature
+    os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     try:

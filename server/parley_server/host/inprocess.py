@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         HelloBody,
         WelcomeBody,
     )
-
     from parley_server.host.session import Session, Sink
 
 BUDGET = 4096
@@ -49,6 +48,9 @@ def run_in_process(
     """Drive a session to its end.
 
     Args:
+        session: Not opened yet.
+        decider: Who decides.
+        sink: Is told where the time of each request went.
         trace: Is told of each message: its direction, `>` to the dispatcher or `<` from it, its
             type, and its body.
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import zmq
+
 from parley_protocol.codec import MAX_MESSAGE_BYTES, decode, encode, read_client_message
 from parley_protocol.conversation import Conversation, Role, State
 from parley_protocol.errors import ProtocolError
-
 from parley_server.engine import PAUSED
 from parley_server.errors import ParleyError, RunFailed, UsageError
 from parley_server.host.inprocess import BUDGET
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from parley_protocol.messages import ClientMessage, DecisionReply, HelloBody
-
     from parley_server.host.session import Session, Sink
 
 STRIKES = 3
@@ -42,8 +41,15 @@ _LINGER_MS = 2000
 class Hosted(Protocol):
     """A run that a session belongs to, as the router needs to know it."""
 
-    session: Session
-    sink: Sink
+    @property
+    def session(self) -> Session:
+        """Where the simulation is."""
+        ...
+
+    @property
+    def sink(self) -> Sink:
+        """Who keeps what it leaves behind."""
+        ...
 
     def finished(self, failure: ParleyError | None) -> None:
         """The session is over: complete if there is no failure, or broken off."""
@@ -181,9 +187,7 @@ class Router:
             Conversation().check(Role.CLIENT, message["type"])
             return
         if self._limit is not None and self._opened >= self._limit:
-            raise ProtocolError(
-                "limit.sessions", "no further session is taken here", fatal=True
-            )
+            raise ProtocolError("limit.sessions", "no further session is taken here", fatal=True)
         body = message["body"]
         self._tell("<", "hello", body)
         hosted = self._open(body)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 from parley_protocol.codec import MAX_DEPTH, MAX_MESSAGE_BYTES
 from parley_protocol.errors import ProtocolError
 from parley_protocol.messages import EVENT_KINDS, PROTOCOL_VERSION
-
-from parley_server import __version__
 from parley_server.engine import (
     PAUSED,
     DecisionPoint,
@@ -21,6 +19,7 @@ from parley_server.engine import (
 )
 from parley_server.errors import InputError, RunFailed
 from parley_server.host import translate
+from parley_server.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,10 +30,9 @@ if TYPE_CHECKING:
         HelloBody,
         RulesDict,
         SessionEndBody,
-        StateMode,
         WelcomeBody,
     )
-
+    from parley_protocol.scalars import StateMode
     from parley_server.engine import NodeGroup, Source
 
 MAX_DECISIONS = 1_000_000

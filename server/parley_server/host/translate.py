@@ -6,7 +6,7 @@ other field that was only known afterwards.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from parley_server.engine import (
     Annotate,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from parley_protocol.messages import (
         ChunkGroupDict,
-        DecisionDict,
         EventDict,
         JobDict,
         OutcomeDict,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
         StateDict,
         StatsDict,
     )
-
+    from parley_protocol.scalars import Attributes
     from parley_server.engine import (
         Allocation,
         ChunkGroup,
@@ -88,7 +87,7 @@ class Translator:
         if job.partition is not None:
             wire["partition"] = job.partition
         if job.attributes:
-            wire["attributes"] = dict(job.attributes)  # type: ignore[typeddict-item]
+            wire["attributes"] = cast("Attributes", job.attributes)
         return wire
 
     def state(self, simulation: Simulation) -> StateDict:
@@ -142,7 +141,7 @@ class Translator:
                 }
                 for group in request
             ]
-            if len(self._requests) >= 4096:  # noqa: PLR2004 - any bound will do
+            if len(self._requests) >= 4096:
                 self._requests.clear()
             self._requests[request] = wire
         return wire
@@ -179,31 +178,28 @@ def outcome_dicts(outcomes: Sequence[Outcome]) -> list[OutcomeDict]:
     return result
 
 
-def decision(wire: DecisionDict) -> Decision:
-    """Return the engine's form of one decision; what it cannot express is refused in its turn."""
-    match wire:
-        case {"kind": "start", "id": number, "job": job}:
-            allocation = wire.get("allocation")
-            if allocation is None:
-                return Start(number, job)
-            # Lists in between: a generator costs more than these short lists.
-            return Start(
-                number, job, tuple([tuple([Span(*span) for span in spans]) for spans in allocation])
-            )
-        case {"kind": "reject", "id": number, "job": job}:
-            return Reject(number, job)
-        case {"kind": "kill", "id": number, "job": job}:
-            return Kill(number, job)
-        case {"kind": "wake", "id": number, "timer": timer, "at_us": at}:
-            return Wake(number, timer, at)
-        case {"kind": "annotate", "id": number, "job": job}:
-            return Annotate(number, job, wire.get("expected_start_us"))
-        case _:
-            return Refuse(
-                wire["id"],
-                "decision.unsupported",
-                f"no decision {wire['kind'][:64]!r} is defined in this version",
-            )
+def decision(wire: Any) -> Decision:
+    """Return the engine's form of a `DecisionDict`; what it cannot say is refused in its turn."""
+    kind, number = wire["kind"], wire["id"]
+    # Comparing the tag costs a third of matching the dictionary.
+    if kind == "start":
+        allocation = wire.get("allocation")
+        if allocation is None:
+            return Start(number, wire["job"])
+        # Lists in between: a generator costs more than these short lists.
+        spans = tuple([tuple([Span(*span) for span in group]) for group in allocation])
+        return Start(number, wire["job"], spans)
+    if kind == "reject":
+        return Reject(number, wire["job"])
+    if kind == "kill":
+        return Kill(number, wire["job"])
+    if kind == "wake":
+        return Wake(number, wire["timer"], wire["at_us"])
+    if kind == "annotate":
+        return Annotate(number, wire["job"], wire.get("expected_start_us"))
+    return Refuse(
+        number, "decision.unsupported", f"no decision {kind[:64]!r} is defined in this version"
+    )
 
 
 def platform_dict(groups: Iterable[NodeGroup]) -> PlatformDict:

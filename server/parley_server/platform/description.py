@@ -1,16 +1,16 @@
 """Our own description of a machine: groups of equal nodes, resources by name.
 
-    name = "mixed"
+name = "mixed"
 
-    [[groups]]
-    name = "cpu"
-    nodes = 100
-    per_node = { core = 64, memory = 256 }
+[[groups]]
+name = "cpu"
+nodes = 100
+per_node = { core = 64, memory = 256 }
 
-    [[groups]]
-    name = "gpu"
-    nodes = 8
-    per_node = { core = 32, memory = 512, gpu = 4 }
+[[groups]]
+name = "gpu"
+nodes = 8
+per_node = { core = 32, memory = 512, gpu = 4 }
 """
 
 from __future__ import annotations

@@ -88,9 +88,7 @@ def node_ranges(allocation: Allocation) -> str:
             ranges[-1][1] = max(last, ranges[-1][1])
         else:
             ranges.append([first, last])
-    return " ".join(
-        str(first) if first == last else f"{first}-{last}" for first, last in ranges
-    )
+    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def chunk_ranges(allocation: Allocation) -> str:
@@ -121,7 +119,7 @@ def job_row(record: JobRecord, workload_name: str) -> str:
         nodes, placed = node_ranges(allocation), chunk_ranges(allocation)
     expected = "" if expected_start is None else format_seconds(expected_start)
     owner = ",".join((job.user or "", job.group or "", job.queue or "", job.partition or ""))
-    if owner.count(",") > 3 or '"' in owner or not owner.isprintable():  # noqa: PLR2004
+    if owner.count(",") > 3 or '"' in owner or not owner.isprintable():
         parts = (job.user, job.group, job.queue, job.partition)
         owner = ",".join(quoted(part or "") for part in parts)
     return (

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parley_server.engine import JobRecord, Simulation
-    from parley_server.workload import ReadReport
 
 _SECOND_NS = 1_000_000_000
 
@@ -181,7 +180,7 @@ class Recorder:
     def close(
         self,
         simulation: Simulation | None,
-        report: ReadReport | None,
+        reading: Mapping[str, Any] | None,
         failure: ParleyError | None = None,
         *,
         reason: str | None = None,
@@ -190,7 +189,7 @@ class Recorder:
 
         Args:
             simulation: None if the run broke off before there was one.
-            report: What became of the workload's lines, as far as it was read.
+            reading: What became of the workload's lines so far, as `lines` and `dropped`.
             failure: Why the run broke off, if it did.
             reason: One word for how it ended, in the place of the failure's own.
 
@@ -211,7 +210,7 @@ class Recorder:
             except OutputError as error:
                 trouble = trouble or error
         ended = reason or _reason(simulation, failure or trouble)
-        summary = self._summary(simulation, report, ended, failure or trouble)
+        summary = self._summary(simulation, reading, ended, failure or trouble)
         write_summary(self.files.summary, summary)
         if trouble is not None and failure is None:
             raise trouble
@@ -230,7 +229,7 @@ class Recorder:
     def _summary(
         self,
         simulation: Simulation | None,
-        report: ReadReport | None,
+        reading: Mapping[str, Any] | None,
         reason: str,
         failure: ParleyError | None,
     ) -> dict[str, Any]:
@@ -267,8 +266,9 @@ class Recorder:
             },
             "dispatcher": dict(description.dispatcher),
             "rules": dict(description.rules),
-            "lines": _lines(report),
-            "dropped": dict(sorted(report.dropped.items())) if report else {},
+            "lines": {},
+            "dropped": {},
+            **(reading or {}),
             "jobs": counts_table(simulation.counts) if simulation else {},
             **statistics,
             "makespan": seconds(makespan_us),
@@ -303,23 +303,6 @@ def _reason(simulation: Simulation | None, failure: ParleyError | None) -> str:
 _FAULTS = {"InputError": "input_error", "OutputError": "output_error", "UsageError": "usage_error"}
 
 
-def _lines(report: ReadReport | None) -> dict[str, Any]:
-    if report is None:
-        return {}
-    lines: dict[str, Any] = {
-        "read": report.lines,
-        "comments": report.comments,
-        "kept": report.kept,
-        "filled": dict(sorted(report.filled.items())),
-        "ignored": dict(sorted(report.ignored.items())),
-    }
-    if report.first_malformed is not None:
-        lines["first_malformed"] = report.first_malformed
-    return lines
-
-
 def _leading(utilisation: Mapping[str, float]) -> str:
     """Return the resource that `utilisation` is of: cores where there are any."""
     return "core" if "core" in utilisation else min(utilisation, default="")
-
-

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired
 
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from parley_server.errors import OutputError
 from parley_server.quantities import format_seconds
@@ -143,7 +142,7 @@ def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
     temporary = path.with_suffix(".json.part")
     try:
         temporary.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
+        temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None

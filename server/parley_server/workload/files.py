@@ -8,14 +8,19 @@ import hashlib
 import io
 import lzma
 import zlib
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from parley_server.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-_COMPRESSED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+_COMPRESSED: Mapping[bytes, Callable[[Path], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+}
 
 CORRUPT = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 """What a decompressor raises in the middle of a file that is cut off or damaged."""
@@ -32,7 +37,7 @@ def open_workload(path: Path) -> IO[bytes]:
             start = file.read(6)
         for magic, opener in _COMPRESSED.items():
             if start.startswith(magic):
-                return io.BufferedReader(opener(path, "rb"), 1 << 16)  # type: ignore[arg-type]
+                return io.BufferedReader(opener(path), 1 << 16)
         return path.open("rb", buffering=1 << 16)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None

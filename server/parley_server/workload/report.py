@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(slots=True)
@@ -38,6 +39,19 @@ class ReadReport:
             dict(self.ignored),
             self.first_malformed,
         )
+
+    def table(self) -> dict[str, Any]:
+        """Return the counts as they stand in a summary: `lines`, and `dropped` by rule."""
+        lines: dict[str, Any] = {
+            "read": self.lines,
+            "comments": self.comments,
+            "kept": self.kept,
+            "filled": dict(sorted(self.filled.items())),
+            "ignored": dict(sorted(self.ignored.items())),
+        }
+        if self.first_malformed is not None:
+            lines["first_malformed"] = self.first_malformed
+        return {"lines": lines, "dropped": dict(sorted(self.dropped.items()))}
 
     def drop(self, rule: str) -> None:
         """Count one line that *rule* dropped."""

@@ -139,9 +139,7 @@ class SwfSource:
 
     def position(self) -> SwfPosition:
         """Return where the reader stands."""
-        return SwfPosition(
-            self._offset, self._last_submit, self.report.copy(), self._seen.copy()
-        )
+        return SwfPosition(self._offset, self._last_submit, self.report.copy(), self._seen.copy())
 
     def reopen(self, position: object) -> SwfSource:
         """Return another reader that continues at *position*; O(bytes before it) if compressed."""
@@ -272,7 +270,7 @@ class SwfSource:
             shape = Shape.of(self.rules.per_processor, exclusive=False)
         request = (ChunkGroup(size, shape),)
         # Sizes recur; a file of nothing but different ones must not fill the memory all the same.
-        if len(self._requests) >= 65_536:  # noqa: PLR2004 - any bound will do
+        if len(self._requests) >= 65_536:
             self._requests.clear()
         self._requests[size] = request
         return request
@@ -365,24 +363,30 @@ def _parse_slowly(columns: list[bytes]) -> _Line:
     read: dict[int, int] = {}
     for index in (0, 1, 3, 4, 7, 8, 10, 11, 12, 14, 15, 16, 17):
         text = columns[index].decode("utf-8", "replace")
-        try:
-            value = Decimal(text)
-            if not value.is_finite() or abs(value) > 2**63:
-                raise InvalidOperation
-        except InvalidOperation:
+        value = _number(text)
+        if value is None:
             raise Malformed(
                 f"field {index + 1}, the {FIELDS[index]}, is {text[:32]!r}, not a number"
-            ) from None
+            )
         if index in times:
             # A missing value is -1, whatever it is multiplied by.
             read[index] = int(value * MICROSECONDS)
-        elif value == int(value) or index == 17:  # noqa: PLR2004 - the think time
+        elif value == int(value) or index == 17:
             read[index] = int(value)
         else:
             raise Malformed(
                 f"field {index + 1}, the {FIELDS[index]}, is {text[:32]!r}, not a whole number"
             )
     return _Line(*read.values())
+
+
+def _number(text: str) -> Decimal | None:
+    """Return a number of a sane size, or None."""
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        return None
+    return value if value.is_finite() and abs(value) < 2**63 else None
 
 
 def _not_a_number(columns: list[bytes]) -> str:
