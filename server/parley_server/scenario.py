@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os.path
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -301,7 +302,7 @@ def read_scenario(path: Path, changes: Mapping[str, Mapping[str, Any]] | None = 
     for table, key in (("workload", "swf"), ("platform", "file"), ("results", "out")):
         section = tables.get(table)
         if isinstance(section, dict) and isinstance(section.get(key), str):
-            section[key] = str(path.parent / section[key])
+            section[key] = os.path.normpath(path.parent / section[key])
     return _scenario(tables, changes or {}, source=str(path))
 
 

@@ -184,6 +184,9 @@ class Cluster:
         return min(self._free[kind][node] // amount for kind, amount in shape.per_chunk)
 
     def _index(self, shape: Shape) -> Room:
+        for kind, _ in shape.per_chunk:
+            # A resource that no node has; nothing of the shape ever fits.
+            self._free.setdefault(kind, [0] * self.node_count)
         full: list[int] = []
         for count, capacity in self._groups:
             full += [_most(shape, capacity)] * count

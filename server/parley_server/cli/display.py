@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import IO, TYPE_CHECKING, Any
@@ -15,7 +16,13 @@ if TYPE_CHECKING:
     from parley_server.engine import Simulation
 
 
-_SHOWN = {"mean": "mean", "median": "median", "p95": "95th percentile", "max": "maximum"}
+_SHOWN = {"mean": "mean", "median": "median", "p95": "95 %", "max": "maximum"}
+_METRICS = {
+    "wait": "wait, s",
+    "turnaround": "turnaround, s",
+    "slowdown": "slowdown",
+    "bounded_slowdown": "bounded slowdown",
+}
 
 
 class Progress:
@@ -63,29 +70,16 @@ def show_result(summary: Mapping[str, Any], directory: Path) -> None:
     states = ("completed", "timed_out", "killed", "failed", "rejected", "running", "pending")
     parts = [f"{jobs[state]:,} {state.replace('_', ' ')}" for state in states if jobs.get(state)]
     print(f"{jobs.get('submitted', 0):,} jobs: {', '.join(parts) or 'none'}")
-    for name, unit in (
-        ("wait", " s"),
-        ("turnaround", " s"),
-        ("slowdown", ""),
-        ("bounded_slowdown", ""),
-    ):
+    if (summary.get("wait") or {}).get("count"):
+        print(f"{'':<17}" + "".join(f"{label:>16}" for label in _SHOWN.values()))
+    for name, label in _METRICS.items():
         values = summary.get(name) or {}
-        if not values.get("count"):
-            continue
-        shown = ", ".join(
-            f"{label} {values[key]:,.4f}{unit}"
-            for key, label in (
-                ("mean", "mean"),
-                ("median", "median"),
-                ("p95", "p95"),
-                ("max", "max"),
-            )
-        )
-        print(f"{name.replace('_', ' '):<17} {shown}")
+        if values.get("count"):
+            print(f"{label:<17}" + "".join(f"{values[key]:>16,.4f}" for key in _SHOWN))
     if summary["makespan"] is not None:
-        print(f"{'makespan':<17} {summary['makespan']:,} s")
+        print(f"{'makespan, s':<17}{summary['makespan']:>16,}")
     if summary["utilisation"] is not None:
-        print(f"{'utilisation':<17} {summary['utilisation']:.6f}")
+        print(f"{'utilisation':<17}{summary['utilisation']:>16.6f}")
     print(f"results in {directory}")
 
 
@@ -109,7 +103,9 @@ def warn_of_losses(summary: Mapping[str, Any]) -> None:
 def trace_line(direction: str, kind: str, body: Any) -> None:
     """Print one readable line for a message, for authors of a first dispatcher."""
     arrow = "server ->" if direction == ">" else "server <-"
-    print(f"{arrow} {kind:<16} {_digest(kind, body)}".rstrip(), file=sys.stderr)
+    # Whoever reads along may leave; the run goes on.
+    with contextlib.suppress(BrokenPipeError):
+        print(f"{arrow} {kind:<16} {_digest(kind, body)}".rstrip(), file=sys.stderr)
 
 
 def _digest(kind: str, body: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,9 +83,7 @@ def test_placing_and_releasing_agree_with_a_plain_count(groups, steps):
             for first, last, free in cluster.runs()
             for _ in range(first, last + 1)
         ]
-        assert seen == [
-            {kind: free.get(kind, 0) for kind in cluster.kinds} for free in plain.free
-        ]
+        assert seen == [{kind: free.get(kind, 0) for kind in cluster.kinds} for free in plain.free]
 
 
 @given(groups=machines(), steps=steps)
@@ -99,11 +99,11 @@ def test_runs_are_maximal_and_spans_are_merged(groups, steps):
         spans = allocation[0]
         assert all(
             left.last + 1 < right.first or left.chunks != right.chunks
-            for left, right in zip(spans, spans[1:], strict=False)
+            for left, right in itertools.pairwise(spans)
         )
     loads = cluster._loads
 
-    assert all(left is not right for left, right in zip(loads, loads[1:], strict=False))
+    assert all(left is not right for left, right in itertools.pairwise(loads))
 
 
 @given(
@@ -119,7 +119,7 @@ def test_an_allocation_passes_exactly_if_every_node_has_room_for_it(groups, shap
     allocation = (tuple(Span(*span) for span in spans),)
     count = cluster.node_count
     ordered = all(0 <= first <= last < count and chunk > 0 for first, last, chunk in spans) and all(
-        left[1] < right[0] for left, right in zip(spans, spans[1:], strict=False)
+        left[1] < right[0] for left, right in itertools.pairwise(spans)
     )
     possible = (
         ordered

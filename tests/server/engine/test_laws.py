@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 from hypothesis import given
@@ -197,7 +198,7 @@ def test_an_end_that_moves_comes_when_the_work_is_done_and_not_later(case, seed)
         borders |= {at for other in records for at in (other.start, other.end)}
         inside = sorted(at for at in borders if record.start <= at <= until)
         done = Fraction(0)
-        for begin, end in zip(inside, inside[1:], strict=False):
+        for begin, end in itertools.pairwise(inside):
             beside = sum(other.start <= begin < other.end for other in records)
             done += (end - begin) * (1 if beside == 1 else TwoSpeeds.SLOW)
         return done
