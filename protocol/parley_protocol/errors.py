@@ -41,7 +41,7 @@ MESSAGE_CODES: Mapping[str, CodeInfo] = {
         "Send one of the types in `supported`.",
     ),
     "message.undecodable": CodeInfo(
-        "Too many messages in a row could not be decoded; the session has failed.",
+        "Too many messages could not be decoded; the session has failed.",
         "Mend the encoder; earlier errors said what was wrong.",
     ),
     "session.unknown": CodeInfo(

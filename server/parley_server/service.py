@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parley_server.errors import OutputError, ParleyError, UsageError
+from parley_server.errors import OutputError, ParleyError, RunFailed, UsageError
 from parley_server.host.router import Router
 from parley_server.running import Preparation, Run, RunOptions, offered_scenario
 
@@ -76,7 +76,7 @@ class Service:
         try:
             self._router.run(self._poll)
         except KeyboardInterrupt:
-            self._router.fail_all(ParleyError("the server was interrupted"))
+            self._router.fail_all(RunFailed("interrupted", "the server was interrupted"))
             raise
         finally:
             self._router.close()

@@ -242,7 +242,6 @@ class Router:
             case "bye":
                 peer.conversation.follow(Role.CLIENT, kind)
                 self._on_bye(peer)
-        peer.strikes = 0
 
     def _on_reply(self, peer: _Peer, message: DecisionReply) -> None:
         arrived = time.perf_counter_ns()
@@ -301,7 +300,11 @@ class Router:
 
     def _look_around(self, clock_ns: int) -> None:
         for peer in list(self._peers.values()):
-            peer.hosted.sink.tick(clock_ns)
+            try:
+                peer.hosted.sink.tick(clock_ns)
+            except ParleyError as error:
+                self._fail(peer, error, ProtocolError("server.failed", str(error), fatal=True))
+                continue
             if peer.gone:
                 lost = RunFailed("dispatcher_lost", "the dispatcher has closed its connection")
                 self._fail(peer, lost, ProtocolError("server.failed", str(lost), fatal=True))
@@ -353,7 +356,7 @@ class Router:
         if strikes >= STRIKES:
             error = ProtocolError(
                 "message.undecodable",
-                f"{strikes} messages in a row could not be decoded; the last: {error}",
+                f"{strikes} messages could not be decoded; the last: {error}",
                 fatal=True,
             )
         if peer is None:
