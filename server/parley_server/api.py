@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley_server.errors import UsageError
 from parley_server.running import Preparation, Run, RunOptions, RunResult, named_dispatcher
-from parley_server.scenario import Scenario, read_scenario, scenario_of
+from parley_server.scenario import Scenario, read_scenario, scenario_of, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -93,35 +93,27 @@ def run(
     """
     named = policy if isinstance(policy, str) else None
     placed = allocator if isinstance(allocator, str) else None
-    settings: dict[str, dict[str, Any]] = {
-        "platform": {
-            "nodes": nodes,
-            "per_node": None if per_node is None else dict(per_node),
-            "file": None if platform is None else str(platform),
-        },
-        "workload": {
-            "swf": None if swf is None else str(swf),
-            "request": request,
-            "per_processor": None if per_processor is None else dict(per_processor),
-            "select": select,
-            "estimate": estimate,
-            "estimate_missing": estimate_missing,
-            "limit": limit,
-        },
-        "run": {
-            "on_overrun": on_overrun,
-            "seed": seed,
-            "deadline": deadline,
-            "strict": strict,
-        },
-        "dispatcher": {
-            "policy": named,
-            "allocator": placed,
-            "external": external,
-            "command": None if command is None else list(command),
-        },
-        "results": {"out": None if out is None else str(out)},
-    }
+    settings = settings_of(
+        nodes=nodes,
+        per_node=per_node,
+        platform=platform,
+        swf=swf,
+        request=request,
+        per_processor=per_processor,
+        select=select,
+        estimate=estimate,
+        estimate_missing=estimate_missing,
+        limit=limit,
+        on_overrun=on_overrun,
+        seed=seed,
+        deadline=deadline,
+        strict=strict,
+        policy=named,
+        allocator=placed,
+        external=external,
+        command=command,
+        out=out,
+    )
     resolved = load_scenario(scenario, settings)
     objects: dict[str, Any] = {}
     if policy is not None and named is None:
@@ -161,15 +153,7 @@ def load_scenario(
     """
     if isinstance(scenario, Scenario):
         tables = scenario.model_dump(mode="json", exclude_none=True)
-        merged = {
-            name: {**tables.get(name, {}), **_given(changes.get(name, {}))}
-            for name in {**tables, **changes}
-        }
-        return scenario_of(merged)
+        return scenario_of(changes, tables)
     if scenario is None:
-        return scenario_of({name: table for name, table in changes.items() if _given(table)})
+        return scenario_of(changes)
     return read_scenario(Path(scenario), changes)
-
-
-def _given(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in table.items() if value is not None}

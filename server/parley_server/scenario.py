@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os.path
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import tomli_w
 from pydantic import Field, field_validator, model_validator
@@ -29,9 +30,6 @@ from parley_server.workload import (
     parse_estimate,
 )
 from parley_server.workload.files import digest_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Duration = Annotated[str | int, Field(description="Seconds, or text such as 90s, 5m, 4h, 2d.")]
 
@@ -306,13 +304,61 @@ def read_scenario(path: Path, changes: Mapping[str, Mapping[str, Any]] | None = 
     return _scenario(tables, changes or {}, source=str(path))
 
 
-def scenario_of(changes: Mapping[str, Mapping[str, Any]]) -> Scenario:
-    """Return the scenario that settings alone describe, without a file.
+def scenario_of(
+    changes: Mapping[str, Mapping[str, Any]], tables: Mapping[str, Mapping[str, Any]] | None = None
+) -> Scenario:
+    """Return the scenario that settings describe without a file.
+
+    Args:
+        changes: Settings that win over the others.
+        tables: The others, by table.
 
     Raises:
         UsageError: A setting is wrong or missing.
     """
-    return _scenario({}, changes, source="command line")
+    copied = {name: dict(table) for name, table in (tables or {}).items()}
+    return _scenario(copied, changes, source="command line")
+
+
+_FLAGS = {
+    "nodes": ("platform", "nodes"),
+    "per_node": ("platform", "per_node"),
+    "platform": ("platform", "file"),
+    "swf": ("workload", "swf"),
+    "request": ("workload", "request"),
+    "per_processor": ("workload", "per_processor"),
+    "select": ("workload", "select"),
+    "estimate": ("workload", "estimate"),
+    "estimate_missing": ("workload", "estimate_missing"),
+    "limit": ("workload", "limit"),
+    "on_overrun": ("run", "on_overrun"),
+    "seed": ("run", "seed"),
+    "deadline": ("run", "deadline"),
+    "strict": ("run", "strict"),
+    "policy": ("dispatcher", "policy"),
+    "allocator": ("dispatcher", "allocator"),
+    "external": ("dispatcher", "external"),
+    "command": ("dispatcher", "command"),
+    "out": ("results", "out"),
+}
+"""Which setting each flag of a run, or argument of a function, stands for."""
+
+
+def settings_of(**flags: Any) -> dict[str, dict[str, Any]]:
+    """Return the settings that flags stand for, by table; a flag of None is not given."""
+    tables: dict[str, dict[str, Any]] = {}
+    for name, value in flags.items():
+        if value is None:
+            continue
+        table, key = _FLAGS[name]
+        if isinstance(value, Path):
+            value = str(value)  # noqa: PLW2901 - what a TOML file would hold
+        elif isinstance(value, Mapping):
+            value = dict(value)  # noqa: PLW2901
+        elif not isinstance(value, str) and isinstance(value, Sequence):
+            value = list(value)  # noqa: PLW2901
+        tables.setdefault(table, {})[key] = value
+    return tables
 
 
 _EXCLUSIVE = {

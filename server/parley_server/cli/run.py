@@ -104,39 +104,32 @@ def run(
     )
     from parley_server.cli.interrupts import Interrupts  # noqa: PLC0415
     from parley_server.running import Preparation, RunOptions  # noqa: PLC0415
+    from parley_server.scenario import settings_of  # noqa: PLC0415
 
     command: list[str] | None = ctx.meta.get("command")
     if command == []:
         raise UsageError("a command is missing behind --")
-    changes: dict[str, dict[str, Any]] = {
-        "platform": {
-            "nodes": nodes,
-            "per_node": None if per_node is None else parse_amounts(per_node),
-            "file": _text(platform),
-        },
-        "workload": {
-            "swf": _text(swf),
-            "request": request,
-            "per_processor": None if per_processor is None else parse_amounts(per_processor),
-            "select": select,
-            "estimate": estimate,
-            "estimate_missing": estimate_missing,
-            "limit": limit,
-        },
-        "run": {
-            "on_overrun": on_overrun,
-            "seed": seed,
-            "deadline": deadline,
-            "strict": strict,
-        },
-        "dispatcher": {
-            "policy": policy,
-            "allocator": allocator,
-            "external": external,
-            "command": command,
-        },
-        "results": {"out": _text(out)},
-    }
+    changes = settings_of(
+        nodes=nodes,
+        per_node=None if per_node is None else parse_amounts(per_node),
+        platform=platform,
+        swf=swf,
+        request=request,
+        per_processor=None if per_processor is None else parse_amounts(per_processor),
+        select=select,
+        estimate=estimate,
+        estimate_missing=estimate_missing,
+        limit=limit,
+        on_overrun=on_overrun,
+        seed=seed,
+        deadline=deadline,
+        strict=strict,
+        policy=policy,
+        allocator=allocator,
+        external=external,
+        command=command,
+        out=out,
+    )
     if scenario is None and swf is None:
         raise UsageError("what is to be simulated? name a scenario file, or a trace with --swf")
     if scenario is None and nodes is None and platform is None:
@@ -162,7 +155,3 @@ def run(
     warn_of_losses(result.summary)
     if not quiet:
         show_result(result.summary, result.files.directory)
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from enum import Enum
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
+from parley_server.engine.agenda import Agenda
 from parley_server.engine.cluster import Cluster
 from parley_server.engine.decisions import (
     Annotate,
@@ -37,7 +37,6 @@ from parley_server.engine.events import (
     Event,
     JobEnded,
     JobSubmitted,
-    Rank,
     SessionStart,
     TimerFired,
     WorkloadExhausted,
@@ -138,9 +137,7 @@ class Simulation:
         self._wants = frozenset(wants)
         self._kills = on_overrun is OnOverrun.KILL
         self._execution: ExecutionModel = execution or Rigid()
-        self._agenda: list[tuple[Instant, Rank, int, int]] = []
-        self._void = 0
-        self._timer_count = 0
+        self._agenda = Agenda()
         self._demand = SmallestTotals(len(self.cluster.kinds))
         self._expected: dict[int, Instant] = {}
         self._news: list[Event] = []
@@ -222,10 +219,11 @@ class Simulation:
         twin._source = self._source.reopen(self._source.position())
         twin._execution = self._execution.fork()
         twin._demand = self._demand.fork()
+        twin._agenda = self._agenda.fork()
         twin.running = {number: copy.copy(job) for number, job in self.running.items()}
         twin.counts = copy.copy(self.counts)
         twin._instant = copy.copy(self._instant)
-        for name in ("pending", "timers", "outcomes", "_agenda", "_expected", "_news"):
+        for name in ("pending", "timers", "outcomes", "_expected", "_news"):
             setattr(twin, name, getattr(self, name).copy())
         twin._records = self._records.copy()
         twin._instants = self._instants.copy()
@@ -280,17 +278,13 @@ class Simulation:
 
     def _next_instant(self) -> Instant | None:
         """Return when something happens next, or None if no job can ever feel it."""
-        agenda, upcoming = self._agenda, self._upcoming
+        upcoming = self._upcoming
         if upcoming is None and not self.pending and not self.running:
             return None
-        while agenda and agenda[0][1] is Rank.COMPLETION and self._is_void(agenda[0]):
-            heappop(agenda)
-            self._void -= 1
+        at = self._agenda.next_instant(self.running)
         if upcoming is None:
-            return agenda[0][0] if agenda else None
-        if agenda and agenda[0][0] < upcoming.submit:
-            return agenda[0][0]
-        return upcoming.submit
+            return at
+        return upcoming.submit if at is None or upcoming.submit < at else at
 
     def _turn_to(self, at: Instant) -> None:
         self._instants.append(self._instant)
@@ -303,26 +297,18 @@ class Simulation:
     def _happen(self, at: Instant) -> bool:
         """Let everything of this instant happen; whether any of it is wanted."""
         told, happened = len(self._news), self._instant.events
-        agenda = self._agenda
-        while agenda and agenda[0][0] == at and agenda[0][1] < Rank.SUBMISSION:
-            entry = heappop(agenda)
-            if self._is_void(entry):
-                self._void -= 1
-            else:
-                self._on_completion(self.running[entry[2]])
+        agenda, running = self._agenda, self.running
+        while (job := agenda.pop_end(at, running)) is not None:
+            self._on_completion(job)
         while self._upcoming is not None and self._upcoming.submit == at:
-            job, self._upcoming = self._upcoming, self._source.next()
-            self._on_submission(job)
-        while agenda and agenda[0][0] == at and agenda[0][1] is Rank.TIMER:
-            self._on_timer(heappop(agenda)[3])
+            submitted, self._upcoming = self._upcoming, self._source.next()
+            self._on_submission(submitted)
+        while (timer := agenda.pop_timer(at)) is not None:
+            self._on_timer(timer)
         if not happened:
             self._instant.queue_length = len(self.pending)
             self._instant.running = len(self.running)
         return len(self._news) > told
-
-    def _is_void(self, entry: tuple[Instant, Rank, int, int]) -> bool:
-        job = self.running.get(entry[2])
-        return job is None or job.moves != entry[3]
 
     # ------------------------------------------------------------------ events
 
@@ -456,7 +442,8 @@ class Simulation:
         )
         self.running[job.number] = running
         self.counts.running += 1
-        self._set_end(running)
+        self._find_end(running)
+        self._agenda.enter_end(running)
         self._respeed(self._execution.started(running, self.running))
         self._progress = True
         return chosen if allocation is None else None
@@ -474,7 +461,7 @@ class Simulation:
             raise NotRunning(number, pending=number in self.pending)
         running.final = JobState.KILLED
         running.end = self.now
-        self._move_end(running)
+        self._agenda.move_end(running, self.running)
         self._progress = True
 
     def _wake(self, timer: int, at: Instant) -> None:
@@ -483,8 +470,7 @@ class Simulation:
         if timer in self.timers:
             raise TimerIsSet(timer, self.timers[timer])
         self.timers[timer] = at
-        self._timer_count += 1
-        heappush(self._agenda, (at, Rank.TIMER, self._timer_count, timer))
+        self._agenda.enter_timer(at, timer)
         self._progress = True
 
     def _annotate(self, job: Job, expected_start: Instant | None) -> None:
@@ -507,12 +493,11 @@ class Simulation:
             running.work = running.work_left(self.now)
             running.since = self.now
             running.speed = speed
-            running.moves += 1
-            self._void += 1
-            self._set_end(running)
+            self._find_end(running)
+            self._agenda.move_end(running, self.running)
 
-    def _set_end(self, running: RunningJob) -> None:
-        """Enter the end that the work left and the walltime make, in the place of any other."""
+    def _find_end(self, running: RunningJob) -> None:
+        """Set the end that the work left and the walltime make."""
         end = running.natural_end()
         running.final = JobState.COMPLETED
         walltime = running.job.walltime
@@ -520,25 +505,6 @@ class Simulation:
             end = running.start + walltime
             running.final = JobState.TIMED_OUT
         running.end = end
-        self._enter_end(running)
-
-    def _move_end(self, running: RunningJob) -> None:
-        running.moves += 1
-        self._void += 1
-        self._enter_end(running)
-
-    def _enter_end(self, running: RunningJob) -> None:
-        entry = (running.end, Rank.COMPLETION, running.job.number, running.moves)
-        heappush(self._agenda, entry)
-        if self._void > 64 + len(self._agenda) // 2:
-            # Ends that were moved away: sweep them out before they outnumber the others.
-            self._agenda = [
-                entry
-                for entry in self._agenda
-                if entry[1] is not Rank.COMPLETION or not self._is_void(entry)
-            ]
-            heapify(self._agenda)
-            self._void = 0
 
     # ------------------------------------------------------------------ records
 
