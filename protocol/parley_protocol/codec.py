@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -26,6 +27,12 @@ MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
 MAX_DEPTH = 32
 """How deep maps and arrays may be nested."""
+
+_UNIONS = frozenset({"decisions", "events"})
+"""Fields whose items are of one kind or another."""
+
+_LONGEST_STEP = 64
+"""Characters of a name that an error repeats."""
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
@@ -101,29 +108,24 @@ def _read(value: dict[str, Any], messages: Mapping[str, type[Any]]) -> Any:
     try:
         return adapter(kind).validate_python(value)
     except ValidationError as error:
-        raise _invalid(error, value) from None
+        raise _invalid(error) from None
 
 
-def _invalid(error: ValidationError, value: Any) -> ProtocolError:
+def _invalid(error: ValidationError) -> ProtocolError:
     first = error.errors(include_url=False, include_input=True)[0]
-    path = ".".join(_fields(first["loc"], value))
+    path = ".".join(_fields(first["loc"]))
     message = first["msg"]
     if first["type"] != "missing":
         message += f", not {_called(first['input'])}"
     return ProtocolError("message.invalid", message[:1].lower() + message[1:], path or None)
 
 
-def _fields(location: Sequence[int | str], value: Any) -> Iterator[str]:
-    """Yield the steps of a location that are fields; a union adds the names of its branches."""
+def _fields(location: Sequence[int | str]) -> Iterator[str]:
+    """Yield the steps of a location that are fields; a union adds the name of its branch."""
     for depth, step in enumerate(location):
-        match value:
-            case dict() if step in value:
-                value = value[step]
-            case list() if isinstance(step, int):
-                value = value[step] if step < len(value) else None
-            case _ if depth < len(location) - 1:
-                continue
-        yield str(step)
+        if depth > 1 and location[depth - 2] in _UNIONS and isinstance(location[depth - 1], int):
+            continue
+        yield str(step)[:_LONGEST_STEP]
 
 
 def _called(value: Any) -> str:
@@ -150,9 +152,9 @@ def _malformed(message: str) -> ProtocolError:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise _malformed(f"the key {twice!r} stands twice in one map")
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key, count in counts.items() if count > 1)
+        raise _malformed(f"the key {twice[:64]!r} stands twice in one map")
     return result
 
 

@@ -124,6 +124,10 @@ DECISION_CODES: Mapping[str, CodeInfo] = {
 }
 
 
+_LONGEST = 500
+"""Characters of a text that quotes what the other side sent."""
+
+
 @dataclass
 class ProtocolError(Exception):
     """A message that its receiver refuses.
@@ -148,9 +152,13 @@ class ProtocolError(Exception):
 
     def body(self) -> ErrorBody:
         """Return the body of the message that tells the other side."""
-        body: ErrorBody = {"code": self.code, "message": self.message, "fatal": self.fatal}
+        body: ErrorBody = {
+            "code": self.code,
+            "message": self.message[:_LONGEST],
+            "fatal": self.fatal,
+        }
         if self.path is not None:
-            body["path"] = self.path
+            body["path"] = self.path[:_LONGEST]
         if self.supported:
             body["supported"] = list(self.supported)
         return body

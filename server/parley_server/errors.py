@@ -58,6 +58,12 @@ class RunFailed(ParleyError):
         super().__init__(message)
 
 
+def one_line(text: str) -> str:
+    """Return a message without line ends and other marks that a terminal would obey."""
+    shown = text.encode("utf-8", "backslashreplace").decode()
+    return "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in shown)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the hint to append where a word is unknown; empty if nothing is near."""
     near = get_close_matches(word, list(known), n=1)

@@ -11,8 +11,8 @@ MICROSECONDS = 1_000_000
 
 _UNITS = {"us": 1, "ms": 1000, "s": MICROSECONDS, "m": 60 * MICROSECONDS}
 _UNITS |= {"h": 60 * _UNITS["m"], "d": 24 * 60 * _UNITS["m"]}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d)?")
-_AMOUNT = re.compile(r"([A-Za-z_][\w.-]*)\s*=\s*(\d+)")
+_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*(us|ms|s|m|h|d)?")
+_AMOUNT = re.compile(r"([A-Za-z_][\w.-]*)\s*=\s*(\d{1,100})")
 
 
 def parse_duration(text: str) -> int:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     Trace = Callable[[str, str, Any], None]
 
 _PROGRESS_NS = 100_000_000
+_EXIT_US = 1_000_000
+"""How long a process whose connection is closed may take to exit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,14 @@ class Preparation:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.machine: PlatformDescription = scenario.describe_platform()
+        # What is missing is told before anything is written.
         if scenario.dispatcher.command is None:
             named_dispatcher(scenario)
-        # Opening it finds a file that is missing before anything is written.
-        scenario.open_source(self.machine)
+        else:
+            from parley_server.host.child import require_command  # noqa: PLC0415 - not in process
+
+            require_command(scenario.dispatcher.command)
+        scenario.open_source(self.machine).close()
         self.digest = scenario.digest(self.machine)
         inputs = [_input("workload", scenario.workload.swf)]
         if scenario.platform.file is not None:
@@ -98,7 +104,9 @@ class Preparation:
         Raises:
             InputError: There is none, or a line before it is a strict reader's error.
         """
-        self.scenario.open_source(self.machine).next()
+        source = self.scenario.open_source(self.machine)
+        source.next()
+        source.close()
 
     def describe(self, decider: Dispatcher | None) -> RunDescription:
         """Return what the summary of a run says of it."""
@@ -118,7 +126,11 @@ class Preparation:
             name=scenario.name,
             digest=self.digest,
             workload_name=scenario.workload_name,
-            scenario_toml=scenario.resolved(machine),
+            scenario_toml=scenario.resolved(
+                machine,
+                policy=decider.name if decider is not None else None,
+                allocator=decider.allocator_name if decider is not None else None,
+            ),
             inputs=self.inputs,
             rules=scenario.rules(),
             dispatcher=dispatcher,
@@ -204,7 +216,10 @@ class Run:
         """
         if self._summary is None:
             simulation = getattr(self.session, "simulation", None)
-            reading = self._source.report.table() if self._source else None
+            reading = None
+            if self._source is not None:
+                reading = self._source.report.table()
+                self._source.close()
             self._summary = self._recorder.close(simulation, reading, failure, reason=reason)
         return self._summary
 
@@ -307,11 +322,16 @@ class _Watch:
         self._child = child
         self._router = router
         self._began = time.monotonic()
+        self._ended = False
 
     def require_success(self) -> None:
         """Raise what the session failed of, if it did."""
-        if self._run.failure is not None:
-            raise self._run.failure
+        failure = self._run.failure
+        if isinstance(failure, RunFailed) and failure.reason == "dispatcher_lost":
+            # How it exited says more than that its connection is closed.
+            failure = self._child.failure_within(_EXIT_US) or failure
+        if failure is not None:
+            raise failure
 
     def look(self) -> None:
         """Do nothing if all is well.
@@ -324,7 +344,10 @@ class _Watch:
         if self._router.refused is not None:
             raise RunFailed("protocol_error", f"the dispatcher: {self._router.refused}")
         if self._child.ended:
-            raise self._child.failure()
+            # What it sent last may not have been read yet; so twice.
+            if self._ended:
+                raise self._child.failure()
+            self._ended = True
         limit_us = self._run.scenario.deadline_us
         if not self._run.opened and (time.monotonic() - self._began) * 1e6 > limit_us:
             raise RunFailed(

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os.path
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import tomli_w
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from parley_server.engine import OnOverrun
 from parley_server.errors import UsageError
@@ -31,6 +30,15 @@ from parley_server.workload import (
 )
 from parley_server.workload.files import digest_of
 
+
+def _no_zero_byte(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("a name of a file holds no zero byte")
+    return text
+
+
+PathText = Annotated[str, AfterValidator(_no_zero_byte)]
+
 Duration = Annotated[str | int, Field(description="Seconds, or text such as 90s, 5m, 4h, 2d.")]
 
 
@@ -44,7 +52,7 @@ class PlatformSettings(Settings):
         default=None, description="Amount of each resource on each of the equal nodes."
     )
     groups: list[GroupDescription] | None = Field(default=None, min_length=1)
-    file: str | None = Field(default=None, description="A platform file, TOML or JSON.")
+    file: PathText | None = Field(default=None, description="A platform file, TOML or JSON.")
 
     @model_validator(mode="after")
     def _exactly_one(self) -> PlatformSettings:
@@ -60,7 +68,7 @@ class PlatformSettings(Settings):
 class WorkloadSettings(Settings):
     """The jobs and how their trace is read."""
 
-    swf: str = Field(description="A trace in the Standard Workload Format, plain or compressed.")
+    swf: PathText = Field(description="A trace in the Standard Workload Format, be it compressed.")
     request: RequestMode = Field(
         default=RequestMode.NODES,
         description="nodes: an exclusive node per processor; processors: a chunk per processor.",
@@ -115,6 +123,8 @@ class RunSettings(Settings):
             raise ValueError(str(error)) from None
         if not microseconds:
             raise ValueError("a deadline is longer than 0 s")
+        if microseconds >= 2**53:
+            raise ValueError("a deadline is shorter than 285 years")
         return f"{format_seconds(microseconds)}s"
 
 
@@ -146,7 +156,7 @@ class DispatcherSettings(Settings):
 class ResultSettings(Settings):
     """Where the results go."""
 
-    out: str | None = Field(default=None, description="A directory that holds no other run.")
+    out: PathText | None = Field(default=None, description="A directory that holds no other run.")
 
 
 class Scenario(Settings):
@@ -255,14 +265,27 @@ class Scenario(Settings):
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def resolved(self, platform: PlatformDescription) -> str:
-        """Return the scenario as TOML with every setting in it, for another run of the same."""
-        workload = Path(self.workload.swf).resolve()
+    def resolved(
+        self,
+        platform: PlatformDescription,
+        *,
+        policy: str | None = None,
+        allocator: str | None = None,
+    ) -> str:
+        """Return the scenario as TOML with every setting in it, for another run of the same.
+
+        Args:
+            platform: The machine, whatever it was read from.
+            policy: What decides, if it is another than the scenario names.
+            allocator: What places, likewise.
+        """
+        # Not resolved: a trace that goes by another name keeps it.
+        workload = Path(self.workload.swf).absolute()
         dispatcher: dict[str, Any] = {"command": self.dispatcher.command}
         if self.dispatcher.command is None:
             dispatcher = {
-                "policy": self.policy,
-                "allocator": self.allocator,
+                "policy": policy or self.policy,
+                "allocator": allocator or self.allocator,
                 "external": self.dispatcher.external,
             }
         rules = self.rules()
@@ -300,7 +323,7 @@ def read_scenario(path: Path, changes: Mapping[str, Mapping[str, Any]] | None = 
     for table, key in (("workload", "swf"), ("platform", "file"), ("results", "out")):
         section = tables.get(table)
         if isinstance(section, dict) and isinstance(section.get(key), str):
-            section[key] = os.path.normpath(path.parent / section[key])
+            section[key] = str(path.parent / section[key])
     return _scenario(tables, changes or {}, source=str(path))
 
 
@@ -377,7 +400,7 @@ def _scenario(
         if not isinstance(section, dict):
             continue
         for family in _EXCLUSIVE.get(table, ()):
-            if given and not family & given.keys():
+            if any(given.values()) and not family & given.keys():
                 for key in family:
                     section.pop(key, None)
         section.update(given)

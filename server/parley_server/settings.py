@@ -36,11 +36,13 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: not a text file") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InputError(f"{str(path)!r}: no name of a file: {error}") from None
     try:
         tables = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         kind = "JSON" if path.suffix == ".json" else "TOML"
-        raise InputError(f"{path}: not {kind}: {error}") from None
+        raise InputError(f"{path}: not {kind}: {_shortly(error)}") from None
     if not isinstance(tables, dict):
         raise InputError(f"{path}: holds no tables")
     return tables
@@ -57,6 +59,7 @@ def validate(model: type[Model], tables: Mapping[str, Any], *, source: str) -> M
     Raises:
         UsageError: They do not, with the key and the likely mistake.
     """
+    _require_text(tables, source)
     try:
         # JSON's rules: text stands for an enumeration, an array for a tuple.
         return model.model_validate_json(json.dumps(tables, default=str))
@@ -65,7 +68,11 @@ def validate(model: type[Model], tables: Mapping[str, Any], *, source: str) -> M
 
 
 def _first_fault(model: type[BaseModel], error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
+    # A key that is misspelt is why another is missing.
+    faults = sorted(
+        error.errors(include_url=False), key=lambda fault: fault["type"] != "extra_forbidden"
+    )
+    first = faults[0]
     path = ".".join(str(step) for step in first["loc"])
     if first["type"] == "extra_forbidden":
         known = _keys_beside(model, first["loc"])
@@ -78,14 +85,43 @@ def _first_fault(model: type[BaseModel], error: ValidationError) -> str:
 
 def _keys_beside(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
     """Return the keys that the table of an unknown key may have."""
-    current: type[BaseModel] = model
+    current = model
     for step in location[:-1]:
-        if not isinstance(step, str) or step not in current.model_fields:
-            continue
-        annotation: Any = current.model_fields[step].annotation
-        candidates = [annotation, *getattr(annotation, "__args__", ())]
-        found = [
-            part for part in candidates if isinstance(part, type) and issubclass(part, BaseModel)
-        ]
-        current = found[0] if found else current
+        if isinstance(step, str) and step in current.model_fields:
+            current = _model_in(current.model_fields[step].annotation) or current
     return sorted(current.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the model that a type is made of, be it optional or a list of it."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = (_model_in(part) for part in getattr(annotation, "__args__", ()))
+    return next((part for part in found if part is not None), None)
+
+
+def _require_text(value: Any, source: str, path: str = "") -> None:
+    """Refuse names that are not text, such as a command line may hold.
+
+    Raises:
+        UsageError: There is one.
+    """
+    match value:
+        case dict():
+            for key, item in value.items():
+                _require_text(item, source, f"{path}.{key}" if path else str(key))
+        case list() | tuple():
+            for item in value:
+                _require_text(item, source, path)
+        case str():
+            if any("\ud800" <= mark <= "\udfff" for mark in value):
+                shown = value.encode("utf-8", "backslashreplace").decode()
+                raise UsageError(f"{source}: {path}: {shown!r} is not text")
+
+
+def _shortly(error: BaseException) -> str:
+    """Return why a file could not be parsed."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    text = str(error)
+    return "a number with too many digits" if "int_max_str_digits" in text else text

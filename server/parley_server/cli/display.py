@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from parley_server.errors import one_line
 from parley_server.quantities import format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from parley_server.engine import Simulation
 
@@ -80,7 +81,14 @@ def show_result(summary: Mapping[str, Any], directory: Path) -> None:
         print(f"{'makespan, s':<17}{summary['makespan']:>16,}")
     if summary["utilisation"] is not None:
         print(f"{'utilisation':<17}{summary['utilisation']:>16.6f}")
-    print(f"results in {directory}")
+    print(f"results in {_shortest(directory)}")
+
+
+def _shortest(directory: Path) -> Path:
+    """Return a path from here, if it lies below here."""
+    with contextlib.suppress(ValueError, OSError):
+        return directory.resolve().relative_to(Path.cwd())
+    return directory
 
 
 def warn_of_losses(summary: Mapping[str, Any]) -> None:
@@ -105,7 +113,8 @@ def trace_line(direction: str, kind: str, body: Any) -> None:
     arrow = "server ->" if direction == ">" else "server <-"
     # Whoever reads along may leave; the run goes on.
     with contextlib.suppress(BrokenPipeError):
-        print(f"{arrow} {kind:<16} {_digest(kind, body)}".rstrip(), file=sys.stderr)
+        line = one_line(f"{arrow} {kind:<16} {_digest(kind, body)}".rstrip())
+        print(line, file=sys.stderr)
 
 
 def _digest(kind: str, body: Any) -> str:
@@ -171,4 +180,4 @@ def _at(microseconds: int) -> str:
 
 
 def _warn(message: str) -> None:
-    print(f"parley: {message}", file=sys.stderr)
+    print(f"parley: {one_line(message)}", file=sys.stderr)

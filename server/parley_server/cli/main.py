@@ -14,7 +14,7 @@ from parley_server.cli.dispatch import dispatch
 from parley_server.cli.run import CommandAfterDashes, run
 from parley_server.cli.schema import schema
 from parley_server.cli.serve import serve
-from parley_server.errors import ExitStatus, ParleyError
+from parley_server.errors import ExitStatus, ParleyError, one_line
 from parley_server.version import __version__
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _ending(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _tell(message: str, status: ExitStatus) -> None:
-    print(f"parley: {message}", file=sys.stderr)
+    print(f"parley: {one_line(message)}", file=sys.stderr)
     raise typer.Exit(status) from None
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from parley_server.errors import ExitStatus, ParleyError, UsageError
+from parley_server.errors import ExitStatus, ParleyError, UsageError, one_line
 
 
 def serve(
@@ -41,7 +41,7 @@ def serve(
 
     def report(directory: Path, failure: ParleyError | None) -> None:
         if failure is not None:
-            print(f"parley: {directory}: {failure}", file=sys.stderr)
+            print(f"parley: {one_line(f'{directory}: {failure}')}", file=sys.stderr)
         elif not quiet:
             print(f"{directory}: complete", flush=True)
 

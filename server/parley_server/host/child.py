@@ -35,7 +35,7 @@ class Child:
 
     def __init__(self, command: Sequence[str], endpoint: str) -> None:
         self.command = [part.replace("{endpoint}", endpoint) for part in command]
-        _require_command(self.command[0])
+        require_command(self.command)
         lifeline, self._hold = os.pipe()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - running it is the user's wish
@@ -47,6 +47,8 @@ class Child:
                 stdout=_stderr(),
                 env={**os.environ, "PARLEY_ENDPOINT": endpoint},
                 pass_fds=[lifeline],
+                # What is sent to our whole process group must not end the guard before its time.
+                start_new_session=True,
             )
         except OSError as error:
             os.close(self._hold)
@@ -58,6 +60,14 @@ class Child:
     def ended(self) -> bool:
         """Whether the dispatcher has exited."""
         return self._process.poll() is not None
+
+    def failure_within(self, patience_us: int) -> RunFailed | None:
+        """Return what to raise if the dispatcher exits soon, or None if it does not."""
+        try:
+            self._process.wait(patience_us / 1e6)
+        except subprocess.TimeoutExpired:
+            return None
+        return self.failure()
 
     def failure(self) -> RunFailed:
         """Return what to raise for a dispatcher that exited before its time."""
@@ -84,7 +94,15 @@ class Child:
             self._process.wait()
 
 
-def _require_command(program: str) -> None:
+def require_command(command: Sequence[str]) -> None:
+    """Find out whether a command could be started at all.
+
+    Raises:
+        UsageError: There is no such program, or it cannot be executed.
+    """
+    if any("\0" in part for part in command):
+        raise UsageError(f"a zero byte stands in the command {list(command)!r}")
+    program = command[0]
     if shutil.which(program) is not None:
         return
     if Path(program).exists():

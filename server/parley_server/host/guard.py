@@ -29,8 +29,6 @@ SIGNALLED = 128
 def main(arguments: list[str]) -> int:
     """Run the command until it ends or the lifeline is cut; return its exit status."""
     lifeline, command = int(arguments[0]), arguments[2:]
-    # Ctrl-C is for the server; the guard ends when the server says so.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import zmq
+from zmq.utils.monitor import recv_monitor_message
 
 from parley_protocol.codec import MAX_MESSAGE_BYTES, decode, encode, read_client_message
 from parley_protocol.conversation import Conversation, Role, State
@@ -35,6 +36,7 @@ _TICK_NS = 100_000_000
 """How often deadlines and child processes are looked at, nanoseconds."""
 
 _MOST_STRANGERS = 1024
+_MOST_UNREAD = 64
 _LINGER_MS = 2000
 
 
@@ -63,6 +65,7 @@ class _Peer:
     identity: bytes
     hosted: Hosted
     name: str
+    connection: int
     conversation: Conversation = field(default_factory=Conversation)
     envelope: list[bytes] = field(default_factory=list)
     seq: int = 0
@@ -73,6 +76,7 @@ class _Peer:
     asked_ns: int = 0
     answered_ns: int = 0
     gone: bool = False
+    suspect: bool = False
 
 
 class Router:
@@ -118,7 +122,9 @@ class Router:
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 0)
         self._socket.setsockopt(zmq.LINGER, _LINGER_MS)
         self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
-        self._socket.setsockopt(zmq.SNDHWM, 0)
+        # Who does not read its answers is taken for gone, before they fill the memory.
+        self._socket.setsockopt(zmq.SNDHWM, _MOST_UNREAD)
+        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         try:
             self._socket.bind(endpoint)
         except zmq.ZMQError as error:
@@ -128,6 +134,8 @@ class Router:
 
     def close(self) -> None:
         """Send what is still on its way and let go of the socket."""
+        self._socket.disable_monitor()
+        self._monitor.close()
         self._socket.close()
         self._context.term()
 
@@ -141,37 +149,42 @@ class Router:
         socket, runnable = self._socket, self._runnable
         while self._limit is None or self.finished < self._limit:
             if socket.poll(0 if runnable else 100):
-                self._receive(socket.recv_multipart())
+                self._receive()
             if runnable:
                 self._advance(runnable.popleft())
             clock_ns = time.perf_counter_ns()
             if clock_ns - looked_ns > _TICK_NS:
                 looked_ns = clock_ns
                 self._look_around(clock_ns)
-                if watch is not None and not socket.poll(0):
+                if watch is not None:
                     watch()
 
     def fail_all(self, failure: ParleyError) -> None:
         """Break every open session off and tell its dispatcher."""
         for peer in list(self._peers.values()):
-            self._fail(peer, failure, ProtocolError("server.failed", str(failure), fatal=True))
+            self._fail(peer, failure, _explanation(failure))
 
     # ------------------------------------------------------------------ receiving
 
-    def _receive(self, frames: list[bytes]) -> None:
-        identity = frames[0]
+    def _receive(self) -> None:
+        """Take one message and see to it that it gets its one answer."""
+        identity = self._socket.recv()
         peer = self._peers.get(identity)
+        if peer is not None:
+            frames, connection = self._socket.recv_multipart(), peer.connection
+        else:
+            frames, connection = self._receive_from_stranger()
         try:
-            cut = frames.index(b"", 1) + 1
+            cut = frames.index(b"") + 1
         except ValueError:
             cut = len(frames)
-        envelope = frames[:cut]
+        envelope = [identity, *frames[:cut]]
         if peer is not None:
             peer.envelope = envelope
         try:
             message = _decode(frames[cut:])
             if peer is None:
-                self._greet(envelope, message)
+                self._greet(envelope, message, connection)
             else:
                 self._converse(peer, message)
         except ProtocolError as error:
@@ -179,9 +192,23 @@ class Router:
         except ParleyError as error:
             if peer is None:
                 raise
-            self._fail(peer, error, ProtocolError("server.failed", str(error), fatal=True))
+            self._fail(peer, error, _explanation(error))
 
-    def _greet(self, envelope: list[bytes], message: ClientMessage) -> None:
+    def _receive_from_stranger(self) -> tuple[list[bytes], int]:
+        """Return a message's frames and the number of the connection they came by."""
+        parts = self._socket.recv_multipart(copy=False)
+        # Numbers are used again: those that are gone must be forgotten before one of them is new.
+        self._note_disconnections()
+        return [part.bytes for part in parts], int(parts[0].get(zmq.SRCFD))
+
+    def _note_disconnections(self) -> None:
+        """Mark the peers whose connection was closed, as the socket's monitor tells it."""
+        while self._monitor.poll(0):
+            connection = recv_monitor_message(self._monitor)["value"]
+            for peer in self._peers.values():
+                peer.gone |= peer.connection == connection
+
+    def _greet(self, envelope: list[bytes], message: ClientMessage, connection: int) -> None:
         """Open a session for whoever says hello."""
         if message["type"] != "hello":
             Conversation().check(Role.CLIENT, message["type"])
@@ -190,7 +217,10 @@ class Router:
             raise ProtocolError("limit.sessions", "no further session is taken here", fatal=True)
         body = message["body"]
         self._tell("<", "hello", body)
-        hosted = self._open(body)
+        try:
+            hosted = self._open(body)
+        except ParleyError as error:
+            raise ProtocolError("server.failed", str(error), fatal=True) from None
         try:
             welcome = hosted.session.open(body)
         except ProtocolError as error:
@@ -200,7 +230,7 @@ class Router:
             hosted.finished(error)
             raise ProtocolError("server.failed", str(error), fatal=True) from None
         self._opened += 1
-        peer = _Peer(envelope[0], hosted, secrets.token_hex(8), envelope=envelope)
+        peer = _Peer(envelope[0], hosted, secrets.token_hex(8), connection, envelope=envelope)
         peer.conversation.follow(Role.CLIENT, "hello")
         self._peers[peer.identity] = peer
         self._strangers.pop(peer.identity, None)
@@ -275,7 +305,7 @@ class Router:
             message = hosted.session.advance(BUDGET)
             hosted.sink.tick(peer.answered_ns)
         except ParleyError as error:
-            self._fail(peer, error, ProtocolError("server.failed", str(error), fatal=True))
+            self._fail(peer, error, _explanation(error))
             return
         if message is PAUSED:
             self._runnable.append(peer)
@@ -299,27 +329,35 @@ class Router:
         peer.deadline_ns = peer.asked_ns + peer.hosted.session.offer.deadline_us * 1000
 
     def _look_around(self, clock_ns: int) -> None:
+        self._note_disconnections()
         for peer in list(self._peers.values()):
             try:
                 peer.hosted.sink.tick(clock_ns)
+                self._look_after(peer, clock_ns)
             except ParleyError as error:
-                self._fail(peer, error, ProtocolError("server.failed", str(error), fatal=True))
-                continue
-            if peer.gone:
-                lost = RunFailed("dispatcher_lost", "the dispatcher has closed its connection")
-                self._fail(peer, lost, ProtocolError("server.failed", str(lost), fatal=True))
-                continue
-            waiting = peer.conversation.state in {State.NEGOTIATED, State.DECIDING}
-            if waiting and clock_ns > peer.deadline_ns and not self._socket.poll(0):
-                what = "ready" if peer.conversation.state is State.NEGOTIATED else "reply"
-                limit_s = peer.hosted.session.offer.deadline_us / 1e6
-                failure = RunFailed(
-                    "deadline_missed",
-                    f"the dispatcher sent no {what} within {limit_s:g} s (--deadline)",
-                )
-                self._fail(
-                    peer, failure, ProtocolError("deadline.missed", str(failure), fatal=True)
-                )
+                self._fail(peer, error, _explanation(error))
+
+    def _look_after(self, peer: _Peer, clock_ns: int) -> None:
+        """Raise what a peer has failed of: it is gone, or late.
+
+        What it sent last may wait to be read; so it is only suspected at first, and failed at the
+        next look, a tenth of a second and at least one message later.
+        """
+        waiting = peer.conversation.state in {State.NEGOTIATED, State.DECIDING}
+        late = waiting and clock_ns > peer.deadline_ns
+        if not late and not peer.gone:
+            peer.suspect = False
+        elif not peer.suspect:
+            peer.suspect = True
+        elif peer.gone:
+            raise RunFailed("dispatcher_lost", "the dispatcher has closed its connection")
+        else:
+            what = "ready" if peer.conversation.state is State.NEGOTIATED else "reply"
+            limit_s = peer.hosted.session.offer.deadline_us / 1e6
+            raise RunFailed(
+                "deadline_missed",
+                f"the dispatcher sent no {what} within {limit_s:g} s (--deadline)",
+            )
 
     # ------------------------------------------------------------------ sending
 
@@ -335,7 +373,7 @@ class Router:
             "seq": peer.seq,
             "body": body,
         }
-        peer.gone = not self._send(peer.envelope, message)
+        peer.gone |= not self._send(peer.envelope, message)
 
     def _send(self, envelope: Sequence[bytes], message: dict[str, Any]) -> bool:
         """Send to a peer; whether it is still there."""
@@ -409,6 +447,13 @@ class Router:
     def _tell(self, direction: str, kind: str, body: Any) -> None:
         if self._trace is not None:
             self._trace(direction, kind, body)
+
+
+def _explanation(error: ParleyError) -> ProtocolError:
+    """Return what a dispatcher is told of why its session failed."""
+    if isinstance(error, RunFailed) and error.reason == "deadline_missed":
+        return ProtocolError("deadline.missed", str(error), fatal=True)
+    return ProtocolError("server.failed", str(error), fatal=True)
 
 
 def _decode(payload: list[bytes]) -> ClientMessage:

@@ -25,6 +25,7 @@ class RowFile:
         self.path = path
         self._rows = [header]
         self._size = 0
+        self._broken = False
         try:
             self._file = path.open("wb", buffering=0)
         except OSError as error:
@@ -46,6 +47,9 @@ class RowFile:
         Raises:
             OutputError: They could not be written; the file ends with the last whole block.
         """
+        if self._broken:
+            # What would follow now would leave a hole where the rows that failed belong.
+            self._rows.clear()
         if not self._rows:
             return
         self._rows.append("")
@@ -57,6 +61,7 @@ class RowFile:
                 written += self._file.write(block[written:]) or 0
         except OSError as error:
             # The rows before stay; half a row would spoil the file.
+            self._broken = True
             os.ftruncate(self._file.fileno(), self._size)
             raise OutputError(f"{self.path}: cannot be written: {error.strerror}") from None
         self._size += len(block)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -59,13 +60,26 @@ def parse_estimate(text: str) -> Estimate:
         return Estimate("exact", Fraction(1))
     kind, _, number = text.partition(":")
     if kind == "factor":
-        try:
-            factor = Fraction(number)
-        except (ValueError, ZeroDivisionError):
-            factor = Fraction(0)
+        factor = _factor(number)
         if factor > 0:
-            return Estimate(f"factor:{number}", factor)
+            return Estimate(f"factor:{_spelling(factor)}", factor)
     raise UsageError(f"{text!r} is no estimate; write trace, exact or factor:2")
+
+
+def _factor(text: str) -> Fraction:
+    """Return a positive number of a sane size as `2`, `2.5` or `5/2`, or else 0."""
+    if len(text) > 100 or text != text.strip() or "e" in text.lower():
+        return Fraction(0)
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        return Fraction(0)
+
+
+def _spelling(factor: Fraction) -> str:
+    """Return the one spelling of a factor: with a point where that is exact."""
+    decimal = format(Decimal(factor.numerator) / Decimal(factor.denominator), "f")
+    return decimal if Fraction(decimal) == factor else str(factor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ parallel job schedulers", JSSPP 1999, and the archive's page on the format, vers
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from parley_server.engine import ChunkGroup, Job, Shape
@@ -119,11 +119,18 @@ class SwfSource:
 
         Raises:
             InputError: The file is cut off or damaged, a job number stands twice, the file
-                holds no job at all, or a line is dropped under strict rules.
+                holds no job at all, or a line is dropped under strict rules. The file is closed.
         """
+        try:
+            return self._next()
+        except InputError:
+            self.close()
+            raise
+
+    def _next(self) -> Job | None:
         limit = self.rules.limit
         if self._exhausted or (limit is not None and self.report.kept >= limit):
-            self._close()
+            self.close()
             return None
         while (line := self._read_line()) is not None:
             if line[:1] == b";" or not line.strip():
@@ -132,10 +139,15 @@ class SwfSource:
             job = self._on_line(line)
             if job is not None:
                 return job
-        self._close()
+        self.close()
         if not self.report.kept:
             raise InputError(self._nothing())
         return None
+
+    def close(self) -> None:
+        """Let go of the file; there is no further job. May be called twice."""
+        self._exhausted = True
+        self._file.close()
 
     def position(self) -> SwfPosition:
         """Return where the reader stands."""
@@ -157,19 +169,26 @@ class SwfSource:
     # ------------------------------------------------------------------ lines
 
     def _read_line(self) -> bytes | None:
+        line = part = self._read_part()
+        while len(part) == _LONGEST_LINE and part[-1:] != b"\n":
+            # The rest of a line beyond all reason is read over, and not kept.
+            part = self._read_part()
+        if not line:
+            return None
+        self.report.lines += 1
+        return line
+
+    def _read_part(self) -> bytes:
         try:
-            line = self._file.readline(_LONGEST_LINE)
+            part = self._file.readline(_LONGEST_LINE)
         except CORRUPT as error:
             raise InputError(
                 f"{self.path}: cut off or damaged after line {self.report.lines}: {error}"
             ) from None
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from None
-        if not line:
-            return None
-        self._offset += len(line)
-        self.report.lines += 1
-        return line
+        self._offset += len(part)
+        return part
 
     def _on_comment(self, line: bytes) -> None:
         self.report.comments += 1
@@ -242,7 +261,8 @@ class SwfSource:
         if factor is not None:
             if rules.cut_at_walltime and walltime is not None:
                 runtime = min(runtime, walltime)
-            walltime, source = -int(-runtime * factor // 1), rules.estimate.name
+            walltime = min(-int(-runtime * factor // 1), _MOST_SECONDS * MICROSECONDS)
+            source = rules.estimate.name
         return Job(
             number,
             str(line.name),
@@ -295,7 +315,7 @@ class SwfSource:
                 if job.name == str(name):
                     break
         finally:
-            twin._close()
+            twin.close()
         return twin.report.lines
 
     def _nothing(self) -> str:
@@ -307,10 +327,6 @@ class SwfSource:
         parts = ", ".join(f"{count} {rule}" for rule, count in sorted(report.dropped.items()))
         first = f"; {report.first_malformed}" if report.first_malformed else ""
         return f"{self.path}: no line is a job that could be simulated ({parts}{first})"
-
-    def _close(self) -> None:
-        self._exhausted = True
-        self._file.close()
 
 
 def _parse(text: bytes) -> _Line:
@@ -384,9 +400,9 @@ def _number(text: str) -> Decimal | None:
     """Return a number of a sane size, or None."""
     try:
         value = Decimal(text)
-    except InvalidOperation:
+        return value if value.is_finite() and abs(value) < 2**63 else None
+    except ArithmeticError:
         return None
-    return value if value.is_finite() and abs(value) < 2**63 else None
 
 
 def _not_a_number(columns: list[bytes]) -> str:

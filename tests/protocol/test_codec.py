@@ -1,0 +1,467 @@
+"""The codec: what the profile takes, what it refuses, and that it never fails in another way."""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+
+import msgpack
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from parley_protocol import (
+    MAX_DEPTH,
+    MAX_INTEGER,
+    MAX_MESSAGE_BYTES,
+    ProtocolError,
+    decode,
+    encode,
+    read_client_message,
+    read_server_message,
+)
+from parley_protocol.messages import CLIENT_MESSAGES, SERVER_MESSAGES
+
+texts = st.text(max_size=12)
+integers = st.integers(-MAX_INTEGER, MAX_INTEGER)
+scalars = (
+    st.none() | st.booleans() | integers | st.floats(allow_nan=False, allow_infinity=False) | texts
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)
+maps = st.dictionaries(texts, values, max_size=5)
+
+
+@st.composite
+def towers(draw, deepest=MAX_DEPTH):
+    """Return a map nested as deep as drawn, arrays and maps in any order."""
+    value = draw(scalars)
+    for in_array in draw(st.lists(st.booleans(), max_size=deepest - 1)):
+        value = [value] if in_array else {draw(texts): value}
+    return {draw(texts): value}
+
+
+@st.composite
+def mutated(draw, frames):
+    """Return a frame with some bytes replaced, inserted or taken out."""
+    frame = bytearray(draw(frames))
+    for _ in range(draw(st.integers(1, 4))):
+        place = draw(st.integers(0, max(len(frame) - 1, 0)))
+        width = draw(st.integers(0, 3))
+        frame[place : place + width] = draw(st.binary(max_size=3))
+    return bytes(frame)
+
+
+def hello(**changes):
+    """Return a small valid hello; *changes* go into its body."""
+    body = {"versions": ["1.0"], "client": {"name": "c", "version": "1"}, **changes}
+    return {"v": 1, "type": "hello", "body": body}
+
+
+def reply(*decisions, **changes):
+    """Return a reply with these decisions; *changes* go into its envelope."""
+    body = {"decisions": list(decisions), "state_version": 3}
+    envelope = {"v": 1, "type": "decision.reply", "session": "s", "epoch": 1, "re": 2}
+    return {**envelope, "body": body, **changes}
+
+
+def request(*events, **changes):
+    """Return a decision request with these events; *changes* go into its body."""
+    body = {"now_us": 5, "attempt": 1, "events": list(events), "outcomes": [], "state_version": 3}
+    envelope = {"v": 1, "type": "decision.request", "session": "s", "epoch": 1, "seq": 2}
+    return {**envelope, "body": {**body, **changes}}
+
+
+def refused_as(read, value):
+    """Return the error with which *read* refuses a value."""
+    with pytest.raises(ProtocolError) as caught:
+        read(value)
+    return caught.value
+
+
+def code_of(read, value):
+    """Return the code with which *read* refuses a value, or None if it takes it."""
+    try:
+        read(value)
+    except ProtocolError as error:
+        return error.code
+    return None
+
+
+def same(left, right):
+    """Whether two values are equal, types included: 1, 1.0 and true are three values."""
+    return repr(left) == repr(right)
+
+
+# ---------------------------------------------------------------------- laws
+
+
+@given(message=maps)
+def test_what_is_encoded_is_decoded_to_the_same(message):
+    decoded = decode(encode(message))
+
+    assert same(decoded, message)
+
+
+@given(message=towers())
+def test_nesting_up_to_the_limit_survives(message):
+    decoded = decode(encode(message))
+
+    assert same(decoded, message)
+
+
+@given(frame=mutated(maps.map(encode)) | st.binary(max_size=64))
+@example(frame=b"")
+@example(frame=b"\xd4\xff\x00")  # a timestamp of one byte; there is none
+@example(frame=b"\xc7\x0c\xff" + b"\xff" * 12)  # a timestamp of too many nanoseconds
+def test_no_bytes_whatever_raise_anything_but_a_protocol_error(frame):
+    code = code_of(decode, frame)
+
+    assert code in {None, "encoding.malformed"}
+    if code is None:
+        assert same(decode(encode(decode(frame))), decode(frame))
+
+
+@given(frame=mutated(st.sampled_from([encode(hello()), encode(reply()), encode(request())])))
+def test_no_message_whatever_raises_anything_but_a_protocol_error(frame):
+    for read in (read_client_message, read_server_message):
+        code = code_of(lambda frame, read=read: read(decode(frame)), frame)
+
+        assert code in {None, "encoding.malformed", "message.invalid", "message.unknown"}
+
+
+@given(message=maps)
+def test_a_map_that_is_no_message_is_refused_in_one_line(message):
+    for read in (read_client_message, read_server_message):
+        error = refused_as(read, message)
+
+        assert error.code in {"message.invalid", "message.unknown"}
+        assert "\n" not in str(error)
+
+
+@given(number=integers)
+def test_an_integral_float_is_the_integer(number):
+    job = {"id": 0, "kind": "kill", "job": float(number)}
+
+    read = read_client_message(reply(job))["body"]["decisions"][0]["job"]
+
+    assert type(read) is int
+    assert read == float(number)
+
+
+# ---------------------------------------------------------------------- refusals of the profile
+
+
+def pack_map_of(packed: bytes) -> bytes:
+    """Return the frame of a map whose one value is packed already."""
+    return b"\x81\xa1k" + packed
+
+
+MALFORMED = {
+    "bin": pack_map_of(b"\xc4\x01x"),
+    "bin as a key": b"\x81\xc4\x01k\x01",
+    "ext": pack_map_of(b"\xd4\x05\x00"),
+    "timestamp": pack_map_of(b"\xd6\xff\x00\x00\x00\x01"),
+    "NaN": pack_map_of(b"\xcb" + struct.pack(">d", float("nan"))),
+    "infinity": pack_map_of(b"\xcb" + struct.pack(">d", float("inf"))),
+    "minus infinity": pack_map_of(b"\xca" + struct.pack(">f", float("-inf"))),
+    "2^53": pack_map_of(b"\xcf" + struct.pack(">Q", 2**53)),
+    "-2^53": pack_map_of(b"\xd3" + struct.pack(">q", -(2**53))),
+    "2^64 - 1": pack_map_of(b"\xcf" + b"\xff" * 8),
+    "an integer as a key": b"\x81\x01\x01",
+    "nil as a key": b"\x81\xc0\x01",
+    "an array as a key": b"\x81\x91\x01\x01",
+    "an integer as a key, deep down": pack_map_of(b"\x91\x81\x01\x01"),
+    "a key twice": b"\x82\xa1k\x01\xa1k\x02",
+    "a key twice, deep down": pack_map_of(b"\x91\x82\xa1k\x01\xa1k\x01"),
+    "trailing bytes": b"\x80\xc0",
+    "two messages": b"\x80\x80",
+    "truncated": encode(hello())[:-1],
+    "nothing": b"",
+    "0xc1": b"\xc1",
+    "0xc1 inside": pack_map_of(b"\xc1"),
+    "an array of 2^32 - 1": pack_map_of(b"\xdd\xff\xff\xff\xff"),
+    "a map of 2^32 - 1": pack_map_of(b"\xdf\xff\xff\xff\xff"),
+    "a string of 2^32 - 1": pack_map_of(b"\xdb\xff\xff\xff\xff"),
+    "a byte that is no UTF-8": pack_map_of(b"\xa1\xff"),
+    "a surrogate": pack_map_of(b"\xa3\xed\xa0\x80"),
+    "a key that is no UTF-8": b"\x81\xa1\xff\x01",
+    "nesting without end": pack_map_of(b"\x91" * 100_000),
+    "an array": b"\x90",
+    "a string": b"\xa5hello",
+    "nil": b"\xc0",
+    "an integer": b"\x01",
+}
+
+
+@pytest.mark.parametrize("frame", MALFORMED.values(), ids=MALFORMED)
+def test_what_is_outside_the_profile_is_malformed(frame):
+    error = refused_as(decode, frame)
+
+    assert error.code == "encoding.malformed"
+
+
+@pytest.mark.parametrize("in_arrays", [True, False], ids=["arrays", "maps"])
+@pytest.mark.parametrize("inner", [None, [], {}], ids=["nil", "array", "map"])
+def test_nesting_ends_at_the_limit(in_arrays, inner):
+    value = inner
+    for _ in range(MAX_DEPTH - 1 - (inner is not None)):
+        value = [value] if in_arrays else {"k": value}
+
+    deepest, error = decode(encode({"k": value})), refused_as(decode, encode({"k": [value]}))
+
+    assert same(deepest, {"k": value})
+    assert error.code == "encoding.malformed"
+
+
+@pytest.mark.parametrize("number", [MAX_INTEGER, -MAX_INTEGER, 0, -1])
+def test_integers_up_to_the_limit_pass(number):
+    decoded = decode(encode({"k": number}))
+
+    assert same(decoded, {"k": number})
+
+
+@pytest.mark.parametrize("number", [5e-324, 1.7976931348623157e308, -0.0, 2.0**53, 0.1])
+def test_every_finite_float_passes(number):
+    decoded = decode(encode({"k": number}))
+
+    assert same(decoded, {"k": number})
+
+
+def test_a_frame_beyond_the_limit_is_malformed():
+    frame = encode({"k": "x" * MAX_MESSAGE_BYTES})
+
+    error = refused_as(decode, frame)
+
+    assert error.code == "encoding.malformed"
+    assert str(len(frame)) in error.message
+
+
+def test_a_key_that_stands_twice_is_named():
+    error = refused_as(decode, b"\x83\xa1a\x01\xa1k\x01\xa1k\x02")
+
+    assert "'k'" in error.message
+
+
+def test_refusing_a_map_costs_no_more_than_a_few_times_reading_it():
+    pairs = [msgpack.packb(str(number)) + b"\xc0" for number in range(16_000)]
+    good = b"\xdf" + len(pairs).to_bytes(4, "big") + b"".join(pairs)
+    bad = b"\xdf" + (len(pairs) + 1).to_bytes(4, "big") + b"".join([*pairs, pairs[-1]])
+    began = time.process_time()
+    for _ in range(5):
+        decode(good)
+    reading = time.process_time() - began
+
+    began = time.process_time()
+    refused_as(decode, bad)
+    refusing = time.process_time() - began
+
+    assert refusing < 10 * reading
+
+
+# ---------------------------------------------------------------------- scalars
+
+
+@pytest.mark.parametrize("impostor", [True, False, "12", "", 2.5, None, [], {}, [1], {"k": 1}])
+def test_nothing_else_is_an_integer(impostor):
+    message = reply({"id": 0, "kind": "kill", "job": impostor})
+
+    error = refused_as(read_client_message, message)
+
+    assert error.code == "message.invalid"
+    assert error.path == "body.decisions.0.job"
+
+
+@pytest.mark.parametrize("impostor", [1, 0, "true", 1.0, None])
+def test_nothing_else_is_a_flag(impostor):
+    group = {"chunks": 1, "per_chunk": {"core": 1}, "exclusive": impostor}
+    job = {"job": 0, "name": "j", "submit_us": 0, "request": [group]}
+
+    error = refused_as(
+        read_server_message, request({"kind": "job.submitted", "at_us": 0, "job": job})
+    )
+
+    assert error.path == "body.events.0.job.request.0.exclusive"
+
+
+@pytest.mark.parametrize("impostor", [1, True, None, [], ["s"]])
+def test_nothing_else_is_text(impostor):
+    error = refused_as(read_client_message, reply(session=impostor))
+
+    assert error.path == "session"
+
+
+@pytest.mark.parametrize("number", [MAX_INTEGER + 1, -MAX_INTEGER - 1, 2.0**53, -(2.0**53), 1e300])
+def test_integers_beyond_the_limit_are_invalid_as_floats_too(number):
+    error = refused_as(read_client_message, reply({"id": 0, "kind": "kill", "job": number}))
+
+    assert error.path == "body.decisions.0.job"
+
+
+@pytest.mark.parametrize("number", [-1, -1.0])
+def test_a_negative_number_is_no_natural_one(number):
+    error = refused_as(read_client_message, reply(re=number))
+
+    assert error.path == "re"
+
+
+@pytest.mark.parametrize("version", [0, 2, True, "1", None])
+def test_there_is_one_version_of_the_envelope(version):
+    error = refused_as(read_client_message, {**hello(), "v": version})
+
+    assert error.path == "v"
+
+
+# ---------------------------------------------------------------------- fields
+
+
+@pytest.mark.parametrize("field", ["capabilities", "ask", "wants", "scenario"])
+def test_nil_and_absent_are_the_same_for_an_optional_field(field):
+    with_nil = read_client_message(hello(**{field: None}))
+
+    without = read_client_message(hello())
+
+    assert with_nil["body"].get(field) is None
+    assert without["body"].get(field) is None
+
+
+@pytest.mark.parametrize("field", ["versions", "client"])
+def test_nil_is_not_a_required_field(field):
+    error = refused_as(read_client_message, hello(**{field: None}))
+
+    assert error.path == f"body.{field}"
+
+
+def test_unknown_fields_are_ignored_at_every_depth():
+    client = {"name": "c", "version": "1", "colour": "green"}
+    message = {**hello(client=client, mood=[1, {"of": None}]), "future": 1}
+
+    read = read_client_message(message)
+
+    assert "future" not in read
+    assert read["body"] == {"versions": ["1.0"], "client": {"name": "c", "version": "1"}}
+
+
+MISSING = {
+    "v": hello(),
+    "body": hello(),
+    "body.versions": hello(),
+    "body.client.version": hello(),
+    "re": reply(),
+    "body.decisions": reply(),
+    "body.decisions.0.id": reply({"id": 0, "kind": "kill", "job": 1}),
+    "body.decisions.1.job": reply({"id": 0, "kind": "later"}, {"id": 1, "kind": "start", "job": 1}),
+    "body.decisions.0.at_us": reply({"id": 0, "kind": "wake", "timer": 1, "at_us": 1}),
+    "body.decisions.2.id": reply(*({"id": n, "kind": "of 2031"} for n in range(3))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "message"), MISSING.items(), ids=MISSING)
+def test_a_missing_field_is_named_by_its_path(path, message):
+    copy = json.loads(json.dumps(message))
+    *above, last = (int(step) if step.isdigit() else step for step in path.split("."))
+    table = copy
+    for step in above:
+        table = table[step]
+    del table[last]
+
+    error = refused_as(read_client_message, copy)
+
+    assert error.code == "message.invalid"
+    assert error.path == path
+
+
+def test_a_missing_field_is_named_although_an_unknown_one_has_the_name_of_its_kind():
+    error = refused_as(read_client_message, reply({"id": 0, "kind": "start", "start": {}}))
+
+    assert error.path == "body.decisions.0.job"
+
+
+@pytest.mark.parametrize("kind", [None, 7, ["hello"], True])
+def test_a_message_without_a_type_is_invalid(kind):
+    error = refused_as(read_client_message, {**hello(), "type": kind})
+
+    assert error.code == "message.invalid"
+    assert error.path == "type"
+
+
+def test_a_message_with_no_type_at_all_is_invalid():
+    error = refused_as(read_client_message, {"v": 1, "body": {}})
+
+    assert error.code == "message.invalid"
+    assert error.path == "type"
+
+
+@pytest.mark.parametrize(
+    ("read", "messages", "stranger"),
+    [
+        (read_client_message, CLIENT_MESSAGES, "welcome"),
+        (read_client_message, CLIENT_MESSAGES, "state.guess"),
+        (read_server_message, SERVER_MESSAGES, "hello"),
+        (read_server_message, SERVER_MESSAGES, ""),
+    ],
+)
+def test_an_unknown_type_is_answered_with_the_known_ones(read, messages, stranger):
+    error = refused_as(read, {**hello(), "type": stranger})
+
+    assert error.code == "message.unknown"
+    assert list(error.supported) == sorted(messages)
+    assert not error.fatal
+    assert error.body()["supported"] == sorted(messages)
+
+
+def test_an_error_does_not_repeat_a_long_value():
+    error = refused_as(read_client_message, {**hello(), "type": "x" * 100_000})
+
+    assert len(str(error)) < 300
+
+
+def test_an_error_does_not_repeat_a_long_key():
+    key = msgpack.packb("k" * 100_000)
+
+    error = refused_as(decode, b"\x82" + key + b"\x01" + key + b"\x02")
+
+    assert len(str(error)) < 300
+
+
+def test_an_error_does_not_repeat_a_long_name_in_its_path():
+    nodes = [[0, 1, {"k" * 100_000: 1}, "up"]]
+    state = {"pending": [], "running": [], "nodes": nodes, "timers": []}
+
+    error = refused_as(read_server_message, request(state=state))
+
+    assert len(str(error)) < 300
+
+
+# ---------------------------------------------------------------------- what later versions add
+
+
+def test_a_decision_of_a_later_version_passes_as_such():
+    read = read_client_message(reply({"id": 4, "kind": "resize", "job": "any", "to": 1}))
+
+    assert read["body"]["decisions"] == [{"id": 4, "kind": "resize"}]
+
+
+def test_an_event_of_a_later_version_passes_as_such():
+    read = read_server_message(request({"kind": "power.changed", "at_us": 4, "watts": 7}))
+
+    assert read["body"]["events"] == [{"kind": "power.changed", "at_us": 4}]
+
+
+@pytest.mark.parametrize("decision", [{"id": 4}, {"id": 4, "kind": 3}, {"id": 4, "kind": None}, 4])
+def test_a_decision_without_a_kind_is_invalid(decision):
+    error = refused_as(read_client_message, reply(decision))
+
+    assert error.code == "message.invalid"
+    assert error.path == "body.decisions.0"
+    assert "kind" in error.message
+
+
+def test_a_decision_of_a_known_kind_is_never_taken_for_an_unknown_one():
+    error = refused_as(read_client_message, reply({"id": 4, "kind": "wake"}))
+
+    assert error.path == "body.decisions.0.timer"
