@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import tomli_w
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from parley_client.policies import POLICIES
@@ -164,6 +164,10 @@ def test_toml_and_json_say_the_same(folder, tables):
 
 
 @given(file=settings_tables, flags=settings_tables)
+@example(
+    file={"platform": {"nodes": 1}, "workload": {}, "dispatcher": {"command": ["./mine"]}},
+    flags={"platform": {"nodes": 1}, "workload": {}, "dispatcher": {"policy": ""}},
+)
 def test_flags_win_over_the_file(folder, file, flags):
     in_file = {**file, "workload": {**file["workload"], "swf": "trace.swf"}}
     path = written(folder, in_file)

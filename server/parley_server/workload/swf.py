@@ -335,10 +335,10 @@ def _parse(text: bytes) -> _Line:
     Raises:
         Malformed: It is not a line of the format.
     """
+    if len(text) == _LONGEST_LINE and text[-1:] != b"\n":
+        raise Malformed(f"longer than {_LONGEST_LINE} bytes; is this a text file?")
     columns = text.split()
     if len(columns) != len(FIELDS):
-        if len(text) >= _LONGEST_LINE:
-            raise Malformed(f"longer than {_LONGEST_LINE} bytes; is this a text file?")
         if b"\0" in text:
             raise Malformed("zero bytes in the line; is this a text file?")
         raise Malformed(f"{len(columns)} fields where the format has {len(FIELDS)}")
