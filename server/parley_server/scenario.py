@@ -184,12 +184,12 @@ class Scenario(Settings):
     @property
     def policy(self) -> str:
         """The built-in policy to use."""
-        return self.dispatcher.policy or "fifo"
+        return "fifo" if self.dispatcher.policy is None else self.dispatcher.policy
 
     @property
     def allocator(self) -> str:
         """The built-in allocator to use."""
-        return self.dispatcher.allocator or "first-fit"
+        return "first-fit" if self.dispatcher.allocator is None else self.dispatcher.allocator
 
     @property
     def deadline_us(self) -> int:
@@ -400,9 +400,12 @@ def _scenario(
         if not isinstance(section, dict):
             continue
         for family in _EXCLUSIVE.get(table, ()):
-            if any(given.values()) and not family & given.keys():
+            if any(value is not False for value in given.values()) and not family & given.keys():
                 for key in family:
                     section.pop(key, None)
+        if table == "workload" and given.get("request") == RequestMode.NODES.value:
+            # What a chunk asks for says nothing where nodes are taken whole.
+            section.pop("per_processor", None)
         section.update(given)
     return validate(Scenario, tables, source=source)
 

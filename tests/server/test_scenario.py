@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import tomli_w
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from parley_client.policies import POLICIES
@@ -171,8 +171,6 @@ def test_toml_and_json_say_the_same(folder, tables):
 def test_flags_win_over_the_file(folder, file, flags):
     in_file = {**file, "workload": {**file["workload"], "swf": "trace.swf"}}
     path = written(folder, in_file)
-    # What a chunk asks for is left over where a flag takes whole nodes; the two are refused.
-    assume(not (takes_nodes(flags["workload"]) and "per_processor" in file["workload"]))
 
     scenario = read_scenario(path, flags)
 

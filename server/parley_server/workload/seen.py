@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_PAGE_BITS = 12
+_PAGE_BITS = 10
 
 
 class SeenNumbers:

@@ -398,6 +398,8 @@ def _parse_slowly(columns: list[bytes]) -> _Line:
 
 def _number(text: str) -> Decimal | None:
     """Return a number of a sane size, or None."""
+    if not text.isascii():
+        return None
     try:
         value = Decimal(text)
         return value if value.is_finite() and abs(value) < 2**63 else None

@@ -215,7 +215,12 @@ def test_no_dispatcher_outlives_a_signal_to_the_whole_process_group(
     trace, tmp_path, started, number
 ):
     # So do terminals, `timeout` and batch systems end what they have started.
-    server = start(run_arguments(trace, "--", *scripted(tmp_path, HANG)), start_new_session=True)
+    server = start(
+        run_arguments(trace, "--", *scripted(tmp_path, HANG)),
+        start_new_session=True,
+        # Under nohup the tests would hand down a SIGHUP that is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    )
     started.append(server)
     pid = pid_in(tmp_path)
     assert wait_until((tmp_path / "asked").exists)
