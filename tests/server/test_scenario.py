@@ -106,11 +106,6 @@ def small(swf, **tables):
     return {**base, **{name: {**base.get(name, {}), **table} for name, table in tables.items()}}
 
 
-def takes_nodes(workload):
-    """Whether a table asks for whole nodes, and says so."""
-    return workload.get("request") == "nodes"
-
-
 def refusal(tables):
     """Return what is said of settings that make no scenario."""
     with pytest.raises(UsageError) as caught:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
 
 _TICK_MS = 1000
-"""How often a waiting client looks whether its server is still there."""
+"""How often a waiting client looks whether its server is still there, milliseconds."""
 
 
 class ConnectionLost(ClientError):
@@ -101,7 +101,7 @@ class _Connection:
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, 1000)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, -1)
+        self._socket.setsockopt(zmq.RCVTIMEO, _TICK_MS)
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self._conversation = Conversation()
         self._envelope: dict[str, Any] = {"v": 1}
@@ -162,15 +162,18 @@ class _Connection:
 
     def _wait(self, *, patient: bool) -> list[bytes]:
         """Wait for a message: the first for a while, the others as long as the server lives."""
-        give_up = time.monotonic() + self._timeout
-        while not self._socket.poll(_TICK_MS):
-            if patient:
-                self._look_for_server()
-            elif time.monotonic() > give_up:
-                raise ConnectionLost(
-                    f"no server answered at {self._endpoint} within {self._timeout:g} s"
-                )
-        return self._socket.recv_multipart()
+        began = time.monotonic()
+        while True:
+            try:
+                # Not polled first: that would cost more than receiving does.
+                return self._socket.recv_multipart()
+            except zmq.Again:
+                if patient:
+                    self._look_for_server()
+                elif time.monotonic() - began > self._timeout:
+                    raise ConnectionLost(
+                        f"no server answered at {self._endpoint} within {self._timeout:g} s"
+                    ) from None
 
     def _look_for_server(self) -> None:
         while self._monitor.poll(0):
