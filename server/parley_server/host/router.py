@@ -66,6 +66,7 @@ class _Peer:
     hosted: Hosted
     name: str
     connection: int
+    epoch: int = 1
     conversation: Conversation = field(default_factory=Conversation)
     envelope: list[bytes] = field(default_factory=list)
     seq: int = 0
@@ -246,7 +247,7 @@ class Router:
         peer.conversation.check(Role.CLIENT, kind)
         if message["type"] == "hello":
             return
-        if message["session"] != peer.name or message["epoch"] != 1:
+        if message["session"] != peer.name or message["epoch"] != peer.epoch:
             raise ProtocolError(
                 "session.unknown",
                 f"session {message['session'][:64]!r}, epoch {message['epoch']} is not open here",
@@ -367,13 +368,16 @@ class Router:
 
     def _say(self, peer: _Peer, kind: str, body: Any) -> None:
         peer.conversation.follow(Role.SERVER, kind)
+        self._post(peer, kind, body)
+
+    def _post(self, peer: _Peer, kind: str, body: Any) -> None:
         peer.seq += 1
         self._tell(">", kind, body)
         message = {
             "v": 1,
             "type": kind,
             "session": peer.name,
-            "epoch": 1,
+            "epoch": peer.epoch,
             "seq": peer.seq,
             "body": body,
         }
@@ -409,7 +413,7 @@ class Router:
         elif error.fatal:
             self._fail(peer, RunFailed("protocol_error", f"the dispatcher: {error}"), error)
         else:
-            self._error(peer, error)
+            self._post(peer, "error", error.body())
 
     def _strike(self, identity: bytes, peer: _Peer | None) -> int:
         if peer is not None:
@@ -421,24 +425,9 @@ class Router:
             self._strangers.popitem(last=False)
         return strikes
 
-    def _error(self, peer: _Peer, error: ProtocolError) -> None:
-        peer.seq += 1
-        self._tell(">", "error", error.body())
-        self._send(
-            peer.envelope,
-            {
-                "v": 1,
-                "type": "error",
-                "session": peer.name,
-                "epoch": 1,
-                "seq": peer.seq,
-                "body": error.body(),
-            },
-        )
-
     def _fail(self, peer: _Peer, failure: ParleyError, error: ProtocolError) -> None:
         peer.conversation.fail()
-        self._error(peer, error)
+        self._post(peer, "error", error.body())
         self._forget(peer, failure)
 
     def _forget(self, peer: _Peer, failure: ParleyError | None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import os
 import resource
 import shutil
 import signal
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support import PARLEY, parley, rows, summary_of, swf_line, write_swf
+from tests.support import PARLEY, parley, rows, summary_of, swf_line, unmeasured, write_swf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -625,9 +624,8 @@ def at_most(size: int) -> Callable[[], None]:
 
 def test_a_file_that_cannot_grow_ends_the_run_with_whole_rows(tmp_path, out):
     path = write_swf(tmp_path / "long.swf", [(i, 3, 1, 9) for i in range(3000)])
-    quiet = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
 
-    process = run(path, out, preexec_fn=at_most(150_000), env=quiet)
+    process = run(path, out, preexec_fn=at_most(150_000), env=unmeasured())
 
     assert_told(process, 1, "jobs.csv", "cannot be written")
     table = assert_ended(out, "output_error")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import resource
 import signal
 import socket
@@ -23,7 +22,7 @@ from parley_conformance import NoAnswer, ScriptedDispatcher
 from parley_protocol.codec import read_server_message
 from parley_server.api import load_scenario
 from parley_server.service import Service
-from tests.support import PARLEY, rows, summary_of, write_swf
+from tests.support import PARLEY, rows, summary_of, unmeasured, write_swf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -1009,7 +1008,7 @@ def test_a_run_that_cannot_be_written_disturbs_no_other_session(tmp_path):
     jobs = [(0, 1 + number // 300, 1) for number in range(700)] + [(1000, 1, 1)]
     limit: dict[str, Any] = {
         "preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)),
-        "env": {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        "env": unmeasured(),
     }
     with (
         serve_command(tmp_path, jobs=jobs, **limit) as (process, endpoint),
