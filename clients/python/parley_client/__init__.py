@@ -11,12 +11,13 @@ serve(shortest_first)
 """
 
 from parley_client.allocators import ALLOCATORS, Allocator, FirstFit, Random, allocator_named
-from parley_client.cluster import Cluster, Span
+from parley_client.cluster import Cluster
 from parley_client.connection import ConnectionLost, ServerRefused, serve
 from parley_client.dispatcher import Dispatcher
 from parley_client.errors import ClientError, UnknownName
 from parley_client.job import Job, RunningJob, Shape
 from parley_client.policies import POLICIES, Fifo, Policy, RejectAll, policy_named
+from parley_client.spans import Span
 from parley_client.view import Queue, View
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Protocol
 
-from parley_client.cluster import Span, merged
 from parley_client.errors import UnknownName
+from parley_client.spans import Span, merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

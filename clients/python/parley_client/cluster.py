@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from parley_client.spans import Span, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -11,27 +13,6 @@ if TYPE_CHECKING:
 
 _MOST_SHAPES = 128
 """Indexes kept; a trace may ask for another amount of memory in every line."""
-
-
-class Span(NamedTuple):
-    """Nodes first to last, each with so many chunks of a job."""
-
-    first: int
-    last: int
-    chunks: int
-
-
-def merged(spans: Iterable[tuple[int, int, int]]) -> tuple[Span, ...]:
-    """Join neighbouring spans with equally many chunks a node; they must ascend."""
-    if isinstance(spans, tuple) and len(spans) == 1:
-        return (Span(*spans[0]),)
-    result: list[Span] = []
-    for first, last, chunks in spans:
-        if result and result[-1].last + 1 == first and result[-1].chunks == chunks:
-            result[-1] = Span(result[-1].first, last, chunks)
-        else:
-            result.append(Span(first, last, chunks))
-    return tuple(result)
 
 
 class Room:

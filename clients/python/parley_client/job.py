@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from parley_client.cluster import Span
+    from parley_client.spans import Span
 
 
 # Compared by identity: a view makes each shape once, and shapes key its indexes of the nodes.

@@ -6,9 +6,10 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from parley_client.cluster import Cluster, Span, merged
+from parley_client.cluster import Cluster
 from parley_client.errors import ClientError
 from parley_client.job import Job, RunningJob, Shape
+from parley_client.spans import Span, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
