@@ -14,7 +14,7 @@ from parley_client.allocators import ALLOCATORS, Allocator, FirstFit, Random, al
 from parley_client.cluster import Cluster
 from parley_client.connection import ConnectionLost, ServerRefused, serve
 from parley_client.dispatcher import Dispatcher
-from parley_client.errors import ClientError, UnknownName
+from parley_client.errors import ClientError, UnknownName, WrongUsage
 from parley_client.job import Job, RunningJob, Shape
 from parley_client.policies import POLICIES, Fifo, Policy, RejectAll, policy_named
 from parley_client.spans import Span
@@ -41,6 +41,7 @@ __all__ = [
     "Span",
     "UnknownName",
     "View",
+    "WrongUsage",
     "allocator_named",
     "policy_named",
     "serve",

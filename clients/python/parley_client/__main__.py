@@ -8,7 +8,7 @@ import sys
 
 from parley_client.allocators import ALLOCATORS
 from parley_client.connection import serve
-from parley_client.errors import ClientError
+from parley_client.errors import ClientError, WrongUsage
 from parley_client.policies import POLICIES
 
 
@@ -30,12 +30,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def dispatch(endpoint: str | None, policy: str, allocator: str) -> int:
-    """Decide for one session and tell what went wrong in one line; return the exit status."""
+    """Decide for one session and tell what went wrong in one line.
+
+    Returns:
+        The exit status: 0 the run is complete, 1 it is not, 2 wrong usage, 130 interrupted.
+    """
     try:
         end = serve(policy, endpoint, allocator=allocator)
     except ClientError as error:
         print(f"parley dispatch: {error}", file=sys.stderr)  # noqa: T201 - a command speaks
-        return 1
+        return 2 if isinstance(error, WrongUsage) else 1
     except KeyboardInterrupt:
         return 130
     return 0 if end["reason"] == "completed" else 1

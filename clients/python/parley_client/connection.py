@@ -10,7 +10,7 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from parley_client.dispatcher import Dispatcher, PolicyLike
-from parley_client.errors import ClientError
+from parley_client.errors import ClientError, WrongUsage
 from parley_protocol.codec import MAX_MESSAGE_BYTES, decode, encode, read_server_message
 from parley_protocol.conversation import Conversation, Role
 from parley_protocol.errors import ProtocolError
@@ -63,11 +63,12 @@ def serve(
     Raises:
         ConnectionLost: The server did not appear, or went away.
         ServerRefused: The server sent an error, or something that is not the protocol.
-        ClientError: No endpoint is known, or the policy did something impossible.
+        WrongUsage: No endpoint is known, or it is none, or a name stands for nothing.
+        ClientError: The policy did something impossible.
     """
     endpoint = endpoint or os.environ.get("PARLEY_ENDPOINT")
     if not endpoint:
-        raise ClientError(
+        raise WrongUsage(
             "where is the server? pass an endpoint, or set PARLEY_ENDPOINT (parley run sets it)"
         )
     dispatcher = Dispatcher(policy, allocator=allocator, ask=ask, scenario=scenario)
@@ -110,7 +111,7 @@ class _Connection:
             self._socket.connect(endpoint)
         except zmq.ZMQError as error:
             self.__exit__()
-            raise ClientError(
+            raise WrongUsage(
                 f"{endpoint!r} is no endpoint to connect to ({error}); "
                 "it looks like tcp://127.0.0.1:5555"
             ) from None

@@ -13,7 +13,11 @@ class ClientError(Exception):
     """The dispatcher cannot go on; the text is for its user."""
 
 
-class UnknownName(ClientError):
+class WrongUsage(ClientError):
+    """Something was asked for that makes no sense, before any server was involved."""
+
+
+class UnknownName(WrongUsage):
     """A policy or an allocator that does not exist.
 
     Attributes:
