@@ -21,34 +21,42 @@ class ExitStatus(IntEnum):
 
 
 class ParleyError(Exception):
-    """Something a user can be told in one line."""
+    """Something a user can be told in one line.
+
+    Attributes:
+        reason: One word for `summary.json`, if it broke a run off.
+    """
 
     exit_status: ClassVar[ExitStatus] = ExitStatus.INTERNAL
+    reason: str = "failed"
 
 
 class UsageError(ParleyError):
     """Wrong usage: an option, a name or a setting that makes no sense."""
 
     exit_status = ExitStatus.USAGE
+    reason = "usage_error"
 
 
 class InputError(ParleyError):
     """A file that cannot be used; the text names it, and the line if there is one."""
 
     exit_status = ExitStatus.USAGE
+    reason = "input_error"
 
 
 class OutputError(ParleyError):
     """Results cannot be written."""
 
     exit_status = ExitStatus.FAILED
+    reason = "output_error"
 
 
 class RunFailed(ParleyError):
     """The run broke off.
 
     Attributes:
-        reason: One word for `summary.json`: `dispatcher_exited`, `deadline_missed`, ...
+        reason: `dispatcher_exited`, `deadline_missed`, ...
     """
 
     exit_status = ExitStatus.FAILED

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parley_client.allocators import allocator_named
 from parley_client.dispatcher import Dispatcher, PolicyLike
 from parley_client.errors import ClientError
-from parley_client.policies import policy_named
 from parley_server.errors import ParleyError, RunFailed, UsageError
 from parley_server.host.inprocess import run_in_process
 from parley_server.host.session import Offer, Session
@@ -91,12 +89,10 @@ class Preparation:
             from parley_server.host.child import require_command  # noqa: PLC0415 - not in process
 
             require_command(scenario.dispatcher.command)
-        scenario.open_source(self.machine).close()
-        self.digest = scenario.digest(self.machine)
-        inputs = [_input("workload", scenario.workload.swf)]
+        self.inputs = [_input("workload", scenario.workload.swf)]
         if scenario.platform.file is not None:
-            inputs.append(_input("platform", scenario.platform.file))
-        self.inputs = inputs
+            self.inputs.append(_input("platform", scenario.platform.file))
+        self.digest = scenario.digest(self.machine, workload_sha256=self.inputs[0]["sha256"])
 
     def check_first_job(self) -> None:
         """Read as far as the first job.
@@ -232,7 +228,7 @@ class Run:
         options = self._options
         if options.poll is not None:
             options.poll()
-        self._recorder.tick(clock_ns)
+        self._recorder.tick(clock_ns, self.session.simulation)
         if options.progress is not None and clock_ns - self._progressed_ns > _PROGRESS_NS:
             self._progressed_ns = clock_ns
             options.progress(self.session.simulation)
@@ -371,10 +367,6 @@ def named_dispatcher(
     chosen = scenario.policy if policy is None else policy
     placed = scenario.allocator if allocator is None else allocator
     try:
-        if isinstance(chosen, str):
-            policy_named(chosen)
-        if isinstance(placed, str):
-            allocator_named(placed)
         return Dispatcher(chosen, allocator=placed)
     except ClientError as error:
         raise UsageError(str(error)) from None

@@ -251,14 +251,18 @@ class Scenario(Settings):
             "seed": self.run.seed,
         }
 
-    def digest(self, platform: PlatformDescription) -> str:
+    def digest(self, platform: PlatformDescription, *, workload_sha256: str | None = None) -> str:
         """Return a SHA-256 that two scenarios share when inputs, machine and rules are the same.
+
+        Args:
+            platform: The machine.
+            workload_sha256: That of the trace, if it is known already.
 
         Raises:
             InputError: The workload cannot be read.
         """
         content = {
-            "workload": digest_of(Path(self.workload.swf)),
+            "workload": workload_sha256 or digest_of(Path(self.workload.swf)),
             "platform": [group.model_dump(exclude={"name"}) for group in platform.groups],
             "rules": self.rules(),
         }

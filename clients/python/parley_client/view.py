@@ -175,7 +175,10 @@ class View:
     def annotate(
         self, job: Job, *, expected_start_us: int | None = None, reason: str | None = None
     ) -> None:
-        """Note when a pending job is expected to start, or why it waits, for the records."""
+        """Note when a pending job is expected to start, for `jobs.csv`, or why it waits.
+
+        The reason is for who reads the messages, as `--trace` shows them.
+        """
         self._decide(
             {
                 "id": len(self._decisions),

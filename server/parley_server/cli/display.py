@@ -172,7 +172,8 @@ def _decision_digest(decision: Any) -> str:
         )
         where = f" on {spans}"
     at = f" at {_at(decision['at_us'])}" if "at_us" in decision else ""
-    return f"{decision['kind']} {subject}{where}{at}"
+    reason = f" ({decision['reason']})" if decision.get("reason") else ""
+    return f"{decision['kind']} {subject}{where}{at}{reason}"
 
 
 def _at(microseconds: int) -> str:

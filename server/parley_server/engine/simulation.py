@@ -127,6 +127,7 @@ class Simulation:
         self.running: dict[int, RunningJob] = {}
         self.timers: dict[int, Instant] = {}
         self.counts = JobCounts()
+        self.first_unfit: Job | None = None
         self.end: EndReason | None = None
         self.outcomes: list[Outcome] = []
         self.version = 0
@@ -342,6 +343,7 @@ class Simulation:
             # The dispatcher never hears of it, but it happened.
             self._instant.events += 1
             self.counts.never_fit += 1
+            self.first_unfit = self.first_unfit or job
             self._record_rejection(job)
         if self._upcoming is None:
             self._tell(WorkloadExhausted(self.now))
@@ -456,7 +458,7 @@ class Simulation:
     def _kill(self, number: int) -> None:
         running = self.running.get(number)
         if running is None or running.final is JobState.KILLED:
-            if running is None and number > self._latest:
+            if not 0 <= number <= self._latest:
                 raise UnknownJob(number)
             raise NotRunning(number, pending=number in self.pending)
         running.final = JobState.KILLED

@@ -75,6 +75,8 @@ def run_in_process(
             tell(">", "session.end", message)
             return
         asked = clock()
+        # Before it thinks, however long: what is known by now is not to wait for it.
+        sink.tick(asked)
         tell(">", "decision.request", message)
         reply = decider.decide(message)
         tell("<", "decision.reply", reply)
@@ -85,7 +87,6 @@ def run_in_process(
             server_us=(asked - server_began) // 1000,
             wire_us=0,
         )
-        sink.tick(answered)
         server_began = answered
         session.reply(reply)
 

@@ -166,10 +166,12 @@ class Session:
         point = simulation.advance(budget)
         if point is None or simulation.backlog >= _BACKLOG:
             self._sink.collect(simulation)
-        if self.offer.strict and simulation.counts.never_fit:
+        if self.offer.strict and simulation.first_unfit is not None:
+            job = simulation.first_unfit
+            chunks = sum(group.chunks for group in job.request)
             raise InputError(
-                f"a job submitted by {simulation.now / 1e6:g} s asks for more than the empty "
-                "machine has, which --strict makes an error"
+                f"job {job.name}, submitted at {job.submit / 1e6:.15g} s, asks for {chunks} "
+                "chunks, more than the empty machine holds, which --strict makes an error"
             )
         if self.offer.audit:
             check_invariants(simulation)

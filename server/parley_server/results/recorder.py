@@ -152,8 +152,11 @@ class Recorder:
             f"{memory or ''}"
         )
 
-    def tick(self, clock_ns: int) -> None:
+    def tick(self, clock_ns: int, simulation: Simulation) -> None:
         """Once a second, hand everything to the operating system and look at the memory.
+
+        What the simulation still keeps is taken first: where a dispatcher thinks for long, few
+        records come, and they must not wait for more.
 
         Raises:
             OutputError: It cannot be written.
@@ -162,6 +165,7 @@ class Recorder:
             return
         self._flushed_ns = clock_ns
         self._memory = self._process.memory_info().rss
+        self.collect(simulation)
         self._jobs.flush()
         self._decisions.flush()
         self._timing.flush()
@@ -294,13 +298,10 @@ class Recorder:
 
 def _reason(simulation: Simulation | None, failure: ParleyError | None) -> str:
     if failure is not None:
-        return getattr(failure, "reason", None) or _FAULTS.get(type(failure).__name__, "failed")
+        return failure.reason
     if simulation is None or simulation.end is None:
         return "broken_off"
     return simulation.end.value
-
-
-_FAULTS = {"InputError": "input_error", "OutputError": "output_error", "UsageError": "usage_error"}
 
 
 def _leading(utilisation: Mapping[str, float]) -> str:

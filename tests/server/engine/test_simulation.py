@@ -11,10 +11,13 @@ from parley_server.engine import (
     JobState,
     JobSubmitted,
     Kill,
+    ListSource,
+    NodeGroup,
     OnOverrun,
     Reject,
     SessionStart,
     Shape,
+    Simulation,
     Span,
     Start,
     TimerFired,
@@ -159,6 +162,16 @@ def test_a_kill_ends_a_job_now_and_frees_its_nodes_at_the_next_question():
     assert point.now == 5
     assert point.events == [JobEnded(5, 0, JobState.KILLED)]
     assert simulation.cluster.free == [10]
+
+
+@pytest.mark.parametrize("number", [-1, 1, 99])
+def test_a_kill_of_a_job_that_never_was_is_told_so(number):
+    simulation = simulation_of(jobs_of([(0, 1, 5)]))
+    simulation.apply(simulation.advance() and [])
+    simulation.advance()
+    (outcome,) = simulation.apply([Kill(0, number)])
+
+    assert outcome.code == "job.unknown"
 
 
 def test_a_job_cannot_be_killed_twice():
@@ -335,23 +348,13 @@ def test_answers_are_due_and_only_due_after_questions():
 
 
 def test_a_job_is_in_memory_from_shortly_before_its_submission():
-    class Counting:
-        def __init__(self, jobs):
-            self.taken, self._jobs = 0, jobs
+    class Counting(ListSource):
+        taken = 0
 
         def next(self):
-            if self.taken == len(self._jobs):
-                return None
-            self.taken += 1
-            return self._jobs[self.taken - 1]
-
-        def position(self):
-            return self.taken
-
-        def reopen(self, position):
-            raise NotImplementedError
-
-    from parley_server.engine import NodeGroup, Simulation
+            job = super().next()
+            self.taken += job is not None
+            return job
 
     source = Counting(jobs_of([(10 * number, 1, 5) for number in range(50)]))
     simulation = Simulation([NodeGroup("n", 4, {"core": 1})], source)
