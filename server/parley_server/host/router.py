@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from parley_protocol.codec import MAX_MESSAGE_BYTES, decode, encode, read_client_message
+from parley_protocol.codec import FROM_CLIENT, decode, encode, read_client_message
 from parley_protocol.conversation import Conversation, Role, State
 from parley_protocol.errors import ProtocolError
 from parley_server.engine import PAUSED
@@ -122,7 +122,7 @@ class Router:
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 0)
         self._socket.setsockopt(zmq.LINGER, _LINGER_MS)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, FROM_CLIENT.message_bytes)
         # Who does not read its answers is taken for gone, before they fill the memory.
         self._socket.setsockopt(zmq.SNDHWM, _MOST_UNREAD)
         self._socket.setsockopt(zmq.RCVTIMEO, _TICK_NS // 1_000_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from parley_protocol.codec import MAX_DEPTH, MAX_MESSAGE_BYTES
+from parley_protocol.codec import FROM_CLIENT
 from parley_protocol.errors import ProtocolError
 from parley_protocol.messages import EVENT_KINDS, PROTOCOL_VERSION
 from parley_server.engine import (
@@ -142,8 +142,8 @@ class Session:
             "wants": list(wants),
             "seed": offer.seed,
             "limits": {
-                "message_bytes": MAX_MESSAGE_BYTES,
-                "depth": MAX_DEPTH,
+                "message_bytes": FROM_CLIENT.message_bytes,
+                "depth": FROM_CLIENT.depth,
                 "decisions": MAX_DECISIONS,
             },
             "policy": {
