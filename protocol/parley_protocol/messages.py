@@ -512,7 +512,9 @@ class LimitsDict(TypedDict):
     undecodable: Annotated[
         Positive, Field(description="Messages that cannot be decoded before the session fails.")
     ]
-    sessions: Annotated[Positive, Field(description="Open at once.")]
+    sessions: NotRequired[
+        Annotated[Positive | None, Field(description="Open at once; absent: without limit.")]
+    ]
 
 
 class PolicyDict(TypedDict):
