@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from parley_client.spans import Span, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from parley_client.job import Shape
 
@@ -24,18 +25,35 @@ class Room:
         total: Chunks that fit in all.
     """
 
-    __slots__ = ("_counts", "_full", "_full_usable", "total", "usable")
+    __slots__ = ("_before", "_counts", "_full", "_full_usable", "total", "usable")
 
     def __init__(self, full: list[int]) -> None:
         self._full = full
+        # What all nodes before one take when empty: a span costs one subtraction, however long.
+        self._before = [0, *accumulate(full)]
         self._full_usable = bytes(map(bool, full))
         self._counts = full.copy()
         self.usable = bytearray(self._full_usable)
-        self.total = sum(full)
+        self.total = self._before[-1]
 
     def on(self, node: int) -> int:
         """Return how many chunks fit on the node."""
         return self._counts[node] if self.usable[node] else 0
+
+    def runs(self, first: int, last: int, nodes: int) -> Iterator[Span]:
+        """Yield runs of usable nodes of a range, the lowest first, until there are so many."""
+        usable = self.usable
+        end = first
+        while nodes:
+            begin = usable.find(1, end, last + 1)
+            if begin < 0:
+                return
+            end = usable.find(0, begin, last + 1)
+            if end < 0:
+                end = last + 1
+            count = min(nodes, end - begin)
+            nodes -= count
+            yield Span(begin, begin + count - 1, 1)
 
     def set(self, node: int, count: int) -> None:
         """Note how many fit on a node that nobody holds exclusively."""
@@ -49,12 +67,12 @@ class Room:
 
     def seal(self, first: int, last: int) -> None:
         """Note that empty nodes were taken whole."""
-        self.total -= sum(self._full[first : last + 1])
+        self.total -= self._before[last + 1] - self._before[first]
         self.usable[first : last + 1] = bytes(last + 1 - first)
 
     def unseal(self, first: int, last: int) -> None:
         """Note that nodes that were taken whole are empty again."""
-        self.total += sum(self._full[first : last + 1])
+        self.total += self._before[last + 1] - self._before[first]
         self.usable[first : last + 1] = self._full_usable[first : last + 1]
 
 
@@ -103,8 +121,40 @@ class Cluster:
         if room.total < chunks:
             return None
         if shape.exclusive:
-            return tuple(self._lowest_runs(room, chunks))
+            return tuple(room.runs(0, self.node_count - 1, chunks))
         return merged(self._lowest_nodes(room, chunks))
+
+    def kinds_of_nodes(self, shape: Shape) -> tuple[bool, ...]:
+        """Return for each group of nodes whether an empty one takes a chunk of a shape."""
+        return tuple(_most(shape, capacity) > 0 for _, capacity in self._groups)
+
+    def capacities(self) -> list[Mapping[str, int]]:
+        """Return what each node has when it is empty; groups share theirs."""
+        return [capacity for count, capacity in self._groups for _ in range(count)]
+
+    def free_amount(self, node: int) -> int:
+        """Return the sum of what is free on a node, over all resources."""
+        if self._sealed[node]:
+            return 0
+        return sum(free[node] for free in self._free.values())
+
+    def empty_amounts(self) -> list[tuple[int, int, int]]:
+        """Return (first node, last node, sum of all resources of one of them) for each group."""
+        amounts, first = [], 0
+        for count, capacity in self._groups:
+            amounts.append((first, first + count - 1, sum(capacity.values())))
+            first += count
+        return amounts
+
+    def fork(self) -> Cluster:
+        """Return a copy that shares nothing that changes; O(nodes * resources)."""
+        twin = Cluster.__new__(Cluster)
+        twin.node_count, twin._groups = self.node_count, self._groups
+        twin._free = {kind: free.copy() for kind, free in self._free.items()}
+        twin._chunks = self._chunks.copy()
+        twin._sealed = self._sealed.copy()
+        twin._rooms = {}
+        return twin
 
     def take(self, shape: Shape, spans: Iterable[Span]) -> None:
         """Put chunks on nodes that have room for them."""
@@ -127,17 +177,6 @@ class Cluster:
             else:
                 for node in range(first, last + 1):
                     self._load(node, shape, -chunks)
-
-    def _lowest_runs(self, room: Room, chunks: int) -> Iterable[Span]:
-        usable, end = room.usable, 0
-        while chunks:
-            first = usable.find(1, end)
-            end = usable.find(0, first)
-            if end < 0:
-                end = self.node_count
-            count = min(chunks, end - first)
-            chunks -= count
-            yield Span(first, first + count - 1, 1)
 
     def _lowest_nodes(self, room: Room, chunks: int) -> Iterable[tuple[int, int, int]]:
         node = -1
