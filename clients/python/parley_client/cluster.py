@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from parley_client.spans import Span, merged
+from parley_client.spans import Merged, Span, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from parley_client.job import Shape
 
@@ -40,20 +40,25 @@ class Room:
         """Return how many chunks fit on the node."""
         return self._counts[node] if self.usable[node] else 0
 
-    def runs(self, first: int, last: int, nodes: int) -> Iterator[Span]:
-        """Yield runs of usable nodes of a range, the lowest first, until there are so many."""
-        usable = self.usable
+    def runs(self, first: int, last: int, nodes: int) -> list[Span]:
+        """Return the lowest runs of usable nodes of a range, until there are so many nodes."""
+        find = self.usable.find
+        after = last + 1
         end = first
+        found: list[Span] = []
         while nodes:
-            begin = usable.find(1, end, last + 1)
+            begin = find(1, end, after)
             if begin < 0:
-                return
-            end = usable.find(0, begin, last + 1)
+                break
+            end = find(0, begin, after)
             if end < 0:
-                end = last + 1
-            count = min(nodes, end - begin)
-            nodes -= count
-            yield Span(begin, begin + count - 1, 1)
+                end = after
+            if end - begin >= nodes:
+                found.append(Span(begin, begin + nodes - 1, 1))
+                break
+            nodes -= end - begin
+            found.append(Span(begin, end - 1, 1))
+        return found
 
     def set(self, node: int, count: int) -> None:
         """Note how many fit on a node that nobody holds exclusively."""
@@ -65,15 +70,25 @@ class Room:
         """Note that a node is empty."""
         self.set(node, self._full[node])
 
-    def seal(self, first: int, last: int) -> None:
+    def seal(self, spans: Sequence[Span]) -> None:
         """Note that empty nodes were taken whole."""
-        self.total -= self._before[last + 1] - self._before[first]
-        self.usable[first : last + 1] = bytes(last + 1 - first)
+        usable, before = self.usable, self._before
+        total = self.total
+        for first, last, _ in spans:
+            after = last + 1
+            total -= before[after] - before[first]
+            usable[first:after] = bytes(after - first)
+        self.total = total
 
-    def unseal(self, first: int, last: int) -> None:
+    def unseal(self, spans: Sequence[Span]) -> None:
         """Note that nodes that were taken whole are empty again."""
-        self.total += self._before[last + 1] - self._before[first]
-        self.usable[first : last + 1] = self._full_usable[first : last + 1]
+        usable, before, full = self.usable, self._before, self._full_usable
+        total = self.total
+        for first, last, _ in spans:
+            after = last + 1
+            total += before[after] - before[first]
+            usable[first:after] = full[first:after]
+        self.total = total
 
 
 class Cluster:
@@ -121,7 +136,7 @@ class Cluster:
         if room.total < chunks:
             return None
         if shape.exclusive:
-            return tuple(room.runs(0, self.node_count - 1, chunks))
+            return Merged(room.runs(0, self.node_count - 1, chunks))
         return merged(self._lowest_nodes(room, chunks))
 
     def kinds_of_nodes(self, shape: Shape) -> tuple[bool, ...]:
@@ -156,27 +171,29 @@ class Cluster:
         twin._rooms = {}
         return twin
 
-    def take(self, shape: Shape, spans: Iterable[Span]) -> None:
+    def take(self, shape: Shape, spans: Sequence[Span]) -> None:
         """Put chunks on nodes that have room for them."""
-        for first, last, chunks in spans:
-            if shape.exclusive:
+        if shape.exclusive:
+            for first, last, _ in spans:
                 self._sealed[first : last + 1] = b"\1" * (last + 1 - first)
-                for room in self._rooms.values():
-                    room.seal(first, last)
-            else:
-                for node in range(first, last + 1):
-                    self._load(node, shape, chunks)
-
-    def release(self, shape: Shape, spans: Iterable[Span]) -> None:
-        """Take chunks off the nodes that hold them."""
+            for room in self._rooms.values():
+                room.seal(spans)
+            return
         for first, last, chunks in spans:
-            if shape.exclusive:
+            for node in range(first, last + 1):
+                self._load(node, shape, chunks)
+
+    def release(self, shape: Shape, spans: Sequence[Span]) -> None:
+        """Take chunks off the nodes that hold them."""
+        if shape.exclusive:
+            for first, last, _ in spans:
                 self._sealed[first : last + 1] = bytes(last + 1 - first)
-                for room in self._rooms.values():
-                    room.unseal(first, last)
-            else:
-                for node in range(first, last + 1):
-                    self._load(node, shape, -chunks)
+            for room in self._rooms.values():
+                room.unseal(spans)
+            return
+        for first, last, chunks in spans:
+            for node in range(first, last + 1):
+                self._load(node, shape, -chunks)
 
     def _lowest_nodes(self, room: Room, chunks: int) -> Iterable[tuple[int, int, int]]:
         node = -1
@@ -213,7 +230,7 @@ class Cluster:
         room = Room(full)
         for node in range(self.node_count):
             if self._sealed[node]:
-                room.seal(node, node)
+                room.seal((Span(node, node, 1),))
             elif self._chunks[node]:
                 room.set(node, 0 if shape.exclusive else self._count(shape, node))
         return room

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from parley_client.errors import WrongUsage
 from parley_client.estimates import FOREVER, SECOND_US, planned_end, planned_length
-from parley_client.orders import OrderLike, in_order
+from parley_client.orders import Fifo, Order, OrderLike, in_order
 from parley_client.plan import NodePlan, Reservation, SlotPlan
 from parley_client.rules import Ask, Rule, at_least, kinds_of
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from parley_client.view import View
 
 Plan: TypeAlias = SlotPlan | NodePlan
+
+_AS_THEY_COME = Fifo()
 
 
 class _Conservative(Rule):
@@ -36,6 +38,11 @@ class _Conservative(Rule):
 
     ask: Ask = "always"
     counts_slots = True
+
+    @property
+    def _arrival_order(self) -> Order:
+        """In which order jobs that arrive at one instant get their reservations."""
+        return self.order
 
     def reservations(self) -> dict[int, int]:
         """Return when each pending job that has a reservation is to start, by its number."""
@@ -104,7 +111,7 @@ class _Conservative(Rule):
             lost = [place for place in self._in_plan_order() if place.start_us == FOREVER]
             self._place_anew(lost, after=now)
         room = None if self.examine is None else max(0, self.examine - len(self._places))
-        arriving = in_order(self._arrived, self.order, now)
+        arriving = in_order(self._arrived, self._arrival_order, now)
         self._arrived = [] if room is None else arriving[room:]
         for job in arriving[:room]:
             self._take_in(job, view)
@@ -228,7 +235,7 @@ class _Conservative(Rule):
                 self._start_on_nodes(place, view)
 
     def _start_on_nodes(self, place: Reservation, view: View) -> None:
-        """Start a job where the allocator wants it, unless others are to be there; else as planned."""
+        """Start a job where the allocator wants it, or as planned if others are to be there."""
         self._plan.lift(place)
         wanted = view.place(place.job)
         free = (
@@ -318,11 +325,23 @@ class ConservativeNone(_Conservative):
     name = "conservative-none"
 
 
-class Prioritised(_Conservative):
+class _Prioritised(_Conservative):
+    """Variants whose order is that of moving up; jobs that arrive are taken as they come."""
+
+    @property
+    def _arrival_order(self) -> Order:
+        return _AS_THEY_COME
+
+    def _prioritised(self, now: int) -> list[Reservation]:
+        jobs = [place.job for place in self._places.values()]
+        return [self._places[job.number] for job in in_order(jobs, self.order, now)]
+
+
+class Prioritised(_Prioritised):
     """Conservative backfilling whose reservations move up in the queue's order.
 
     Args:
-        order: In which order reservations move up, and jobs that arrive at one instant get them.
+        order: In which order reservations move up.
         restart: `no`: one sweep over all. A number k: begin anew from the first as soon as one
             has moved, k times at most, then once in the order of the plan. `inf`: begin anew
             until none moves.
@@ -364,12 +383,8 @@ class Prioritised(_Conservative):
         for place in self._in_plan_order():
             self._pull(place, now)
 
-    def _prioritised(self, now: int) -> list[Reservation]:
-        jobs = [place.job for place in self._places.values()]
-        return [self._places[job.number] for job in in_order(jobs, self.order, now)]
 
-
-class Delayed(_Conservative):
+class Delayed(_Prioritised):
     """Conservative backfilling that moves reservations up only where a job can start at once.
 
     At every decision, in the queue's order, each job that could start now does. When a job
@@ -404,8 +419,6 @@ class Delayed(_Conservative):
 
     def _before_starting(self, view: View) -> None:
         now = view.now_us
-        jobs = [place.job for place in self._places.values()]
-        for job in in_order(jobs, self.order, now):
-            place = self._places[job.number]
+        for place in self._prioritised(now):
             if place.start_us > now:
                 self._pull(place, now, until=now)

@@ -87,7 +87,7 @@ class Steps:
         return FOREVER
 
     def _cut(self, at: int) -> int:
-        """Return the index of the step that begins at an instant, which is made one if it is not."""
+        """Return the index of the step that begins at an instant; make it one if none does."""
         index = bisect_left(self._times, at)
         if index == len(self._times) or self._times[index] != at:
             self._times.insert(index, at)

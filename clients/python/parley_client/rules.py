@@ -72,7 +72,7 @@ class Rule:
         if self.interval_us is None:
             self._act(view)
         elif view.now_us % self.interval_us:
-            self._come_back(view)
+            self._come_back(view, self.interval_us)
         else:
             running = len(view.running)
             waiting = len(view.queue)
@@ -80,7 +80,7 @@ class Rule:
             # More may start without any event: jobs not looked at yet, or those that gain rank.
             restless = not self.order.timeless and running
             if len(view.queue) < waiting or restless:
-                self._come_back(view)
+                self._come_back(view, self.interval_us)
 
     def joined(self, job: Job) -> None:
         """A job is pending from now on."""
@@ -113,9 +113,9 @@ class Rule:
         """Whether an index of the queue is of use."""
         return self.order.timeless and self.examine is None
 
-    def _come_back(self, view: View) -> None:
-        assert self.interval_us is not None
-        tick = (view.now_us // self.interval_us + 1) * self.interval_us
+    def _come_back(self, view: View, interval_us: int) -> None:
+        """See to it that the next multiple of the interval is decided at."""
+        tick = (view.now_us // interval_us + 1) * interval_us
         if len(view.queue) and self._tick < tick:
             self._tick = tick
             view.wake(tick)
