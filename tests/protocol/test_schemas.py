@@ -65,6 +65,8 @@ def small_examples(kind):
             for name, items in lists.items():
                 if items:
                     message["body"][name] = copy.deepcopy(list(items[index : index + 1]))
+            if index:
+                message["body"].pop("state", None)
             small.append(message)
     return small
 
