@@ -207,6 +207,8 @@ DECISION_CODES: Mapping[str, CodeInfo] = {
 }
 
 
+_UNREADABLE = frozenset({"limit.message", "limit.depth", "limit.length", "message.invalid"})
+
 _LONGEST = 500
 """Characters of a text that quotes what the other side sent."""
 
@@ -227,6 +229,11 @@ class ProtocolError(Exception):
     path: str | None = None
     supported: Sequence[str] = field(default=())
     fatal: bool = False
+
+    @property
+    def undecodable(self) -> bool:
+        """Whether the message could not even be read: too many of these end a session."""
+        return self.code.startswith("encoding.") or self.code in _UNREADABLE
 
     def __str__(self) -> str:
         where = f"{self.path}: " if self.path else ""

@@ -582,7 +582,11 @@ class LimitsDict(TypedDict):
     undecodable: Annotated[
         Positive, Field(description="Messages that cannot be decoded before the session fails.")
     ]
-    sessions: Annotated[Positive, Field(description="Sessions open at once.")]
+    sessions: NotRequired[
+        Annotated[
+            Positive | None, Field(description="Sessions open at once; absent: without limit.")
+        ]
+    ]
 
 
 class PolicyDict(TypedDict):

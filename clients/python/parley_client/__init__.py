@@ -10,28 +10,58 @@ def shortest_first(view):
 serve(shortest_first)
 """
 
-from parley_client.allocators import ALLOCATORS, Allocator, FirstFit, Random, allocator_named
+from parley_client.allocators import (
+    ALLOCATORS,
+    Allocator,
+    BestFit,
+    FirstFit,
+    NextFit,
+    Random,
+    WorstFit,
+    allocator_named,
+)
 from parley_client.cluster import Cluster
 from parley_client.connection import ConnectionLost, ServerRefused, serve
+from parley_client.conservative import (
+    Conservative,
+    ConservativeNone,
+    ConservativeSubmitOrder,
+    Delayed,
+    Prioritised,
+)
 from parley_client.dispatcher import Dispatcher
+from parley_client.easy import Easy
 from parley_client.errors import ClientError, UnknownName, WrongUsage
 from parley_client.job import Job, RunningJob, Shape
-from parley_client.policies import POLICIES, Fifo, Policy, RejectAll, policy_named
+from parley_client.orders import ORDERS, Order
+from parley_client.policies import POLICIES, Fifo, Policy, policy_named
+from parley_client.rules import Aggressive, RejectAll, Strict
 from parley_client.spans import Span
 from parley_client.view import Queue, View
 
 __all__ = [
     "ALLOCATORS",
+    "ORDERS",
     "POLICIES",
+    "Aggressive",
     "Allocator",
+    "BestFit",
     "ClientError",
     "Cluster",
     "ConnectionLost",
+    "Conservative",
+    "ConservativeNone",
+    "ConservativeSubmitOrder",
+    "Delayed",
     "Dispatcher",
+    "Easy",
     "Fifo",
     "FirstFit",
     "Job",
+    "NextFit",
+    "Order",
     "Policy",
+    "Prioritised",
     "Queue",
     "Random",
     "RejectAll",
@@ -39,8 +69,10 @@ __all__ = [
     "ServerRefused",
     "Shape",
     "Span",
+    "Strict",
     "UnknownName",
     "View",
+    "WorstFit",
     "WrongUsage",
     "allocator_named",
     "policy_named",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from parley_client.spans import Span, merged
+from parley_client.spans import Merged, Span, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,18 +25,40 @@ class Room:
         total: Chunks that fit in all.
     """
 
-    __slots__ = ("_counts", "_full", "_full_usable", "total", "usable")
+    __slots__ = ("_before", "_counts", "_full", "_full_usable", "total", "usable")
 
     def __init__(self, full: list[int]) -> None:
         self._full = full
+        # What all nodes before one take when empty: a span costs one subtraction, however long.
+        self._before = [0, *accumulate(full)]
         self._full_usable = bytes(map(bool, full))
         self._counts = full.copy()
         self.usable = bytearray(self._full_usable)
-        self.total = sum(full)
+        self.total = self._before[-1]
 
     def on(self, node: int) -> int:
         """Return how many chunks fit on the node."""
         return self._counts[node] if self.usable[node] else 0
+
+    def runs(self, first: int, last: int, nodes: int) -> list[Span]:
+        """Return the lowest runs of usable nodes of a range, until there are so many nodes."""
+        find = self.usable.find
+        after = last + 1
+        end = first
+        found: list[Span] = []
+        while nodes:
+            begin = find(1, end, after)
+            if begin < 0:
+                break
+            end = find(0, begin, after)
+            if end < 0:
+                end = after
+            if end - begin >= nodes:
+                found.append(Span(begin, begin + nodes - 1, 1))
+                break
+            nodes -= end - begin
+            found.append(Span(begin, end - 1, 1))
+        return found
 
     def set(self, node: int, count: int) -> None:
         """Note how many fit on a node that nobody holds exclusively."""
@@ -47,15 +70,25 @@ class Room:
         """Note that a node is empty."""
         self.set(node, self._full[node])
 
-    def seal(self, first: int, last: int) -> None:
+    def seal(self, spans: Sequence[Span]) -> None:
         """Note that empty nodes were taken whole."""
-        self.total -= sum(self._full[first : last + 1])
-        self.usable[first : last + 1] = bytes(last + 1 - first)
+        usable, before = self.usable, self._before
+        total = self.total
+        for first, last, _ in spans:
+            after = last + 1
+            total -= before[after] - before[first]
+            usable[first:after] = bytes(after - first)
+        self.total = total
 
-    def unseal(self, first: int, last: int) -> None:
+    def unseal(self, spans: Sequence[Span]) -> None:
         """Note that nodes that were taken whole are empty again."""
-        self.total += sum(self._full[first : last + 1])
-        self.usable[first : last + 1] = self._full_usable[first : last + 1]
+        usable, before, full = self.usable, self._before, self._full_usable
+        total = self.total
+        for first, last, _ in spans:
+            after = last + 1
+            total += before[after] - before[first]
+            usable[first:after] = full[first:after]
+        self.total = total
 
 
 class Cluster:
@@ -103,41 +136,64 @@ class Cluster:
         if room.total < chunks:
             return None
         if shape.exclusive:
-            return tuple(self._lowest_runs(room, chunks))
+            return Merged(room.runs(0, self.node_count - 1, chunks))
         return merged(self._lowest_nodes(room, chunks))
 
-    def take(self, shape: Shape, spans: Iterable[Span]) -> None:
+    def kinds_of_nodes(self, shape: Shape) -> tuple[bool, ...]:
+        """Return for each group of nodes whether an empty one takes a chunk of a shape."""
+        return tuple(_most(shape, capacity) > 0 for _, capacity in self._groups)
+
+    def capacities(self) -> list[Mapping[str, int]]:
+        """Return what each node has when it is empty; groups share theirs."""
+        return [capacity for count, capacity in self._groups for _ in range(count)]
+
+    def free_amount(self, node: int) -> int:
+        """Return the sum of what is free on a node, over all resources."""
+        if self._sealed[node]:
+            return 0
+        return sum(free[node] for free in self._free.values())
+
+    def empty_amounts(self) -> list[tuple[int, int, int]]:
+        """Return (first node, last node, sum of all resources of one of them) for each group."""
+        amounts, first = [], 0
+        for count, capacity in self._groups:
+            amounts.append((first, first + count - 1, sum(capacity.values())))
+            first += count
+        return amounts
+
+    def fork(self) -> Cluster:
+        """Return a copy that shares nothing that changes; O(nodes * resources)."""
+        twin = Cluster.__new__(Cluster)
+        twin.node_count, twin._groups = self.node_count, self._groups
+        twin._free = {kind: free.copy() for kind, free in self._free.items()}
+        twin._chunks = self._chunks.copy()
+        twin._sealed = self._sealed.copy()
+        twin._rooms = {}
+        return twin
+
+    def take(self, shape: Shape, spans: Sequence[Span]) -> None:
         """Put chunks on nodes that have room for them."""
-        for first, last, chunks in spans:
-            if shape.exclusive:
+        if shape.exclusive:
+            for first, last, _ in spans:
                 self._sealed[first : last + 1] = b"\1" * (last + 1 - first)
-                for room in self._rooms.values():
-                    room.seal(first, last)
-            else:
-                for node in range(first, last + 1):
-                    self._load(node, shape, chunks)
-
-    def release(self, shape: Shape, spans: Iterable[Span]) -> None:
-        """Take chunks off the nodes that hold them."""
+            for room in self._rooms.values():
+                room.seal(spans)
+            return
         for first, last, chunks in spans:
-            if shape.exclusive:
-                self._sealed[first : last + 1] = bytes(last + 1 - first)
-                for room in self._rooms.values():
-                    room.unseal(first, last)
-            else:
-                for node in range(first, last + 1):
-                    self._load(node, shape, -chunks)
+            for node in range(first, last + 1):
+                self._load(node, shape, chunks)
 
-    def _lowest_runs(self, room: Room, chunks: int) -> Iterable[Span]:
-        usable, end = room.usable, 0
-        while chunks:
-            first = usable.find(1, end)
-            end = usable.find(0, first)
-            if end < 0:
-                end = self.node_count
-            count = min(chunks, end - first)
-            chunks -= count
-            yield Span(first, first + count - 1, 1)
+    def release(self, shape: Shape, spans: Sequence[Span]) -> None:
+        """Take chunks off the nodes that hold them."""
+        if shape.exclusive:
+            for first, last, _ in spans:
+                self._sealed[first : last + 1] = bytes(last + 1 - first)
+            for room in self._rooms.values():
+                room.unseal(spans)
+            return
+        for first, last, chunks in spans:
+            for node in range(first, last + 1):
+                self._load(node, shape, -chunks)
 
     def _lowest_nodes(self, room: Room, chunks: int) -> Iterable[tuple[int, int, int]]:
         node = -1
@@ -174,7 +230,7 @@ class Cluster:
         room = Room(full)
         for node in range(self.node_count):
             if self._sealed[node]:
-                room.seal(node, node)
+                room.seal((Span(node, node, 1),))
             elif self._chunks[node]:
                 room.set(node, 0 if shape.exclusive else self._count(shape, node))
         return room

@@ -16,6 +16,8 @@ from parley_protocol.conversation import Conversation, Role
 from parley_protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from parley_client.allocators import Allocator
     from parley_protocol.messages import (
         DecisionRequest,
@@ -46,6 +48,7 @@ def serve(
     ask: Literal["always", "actionable"] | None = None,
     scenario: str | None = None,
     timeout: float = 60.0,
+    parameters: Mapping[str, str | int | float | bool] | None = None,
 ) -> SessionEndBody:
     """Decide for a server until its run is over.
 
@@ -56,6 +59,7 @@ def serve(
         ask: When to be asked; None leaves it to the policy.
         scenario: Which, where a server offers several.
         timeout: How long to wait for the server to appear, seconds.
+        parameters: Of a policy that is given by its name.
 
     Returns:
         The body of the server's last message: why the run ended, and the jobs by their end.
@@ -71,7 +75,9 @@ def serve(
         raise WrongUsage(
             "where is the server? pass an endpoint, or set PARLEY_ENDPOINT (parley run sets it)"
         )
-    dispatcher = Dispatcher(policy, allocator=allocator, ask=ask, scenario=scenario)
+    dispatcher = Dispatcher(
+        policy, allocator=allocator, ask=ask, scenario=scenario, parameters=parameters
+    )
     with _Connection(endpoint, timeout) as connection:
         return _converse(dispatcher, connection)
 

@@ -5,13 +5,13 @@ The same object serves a run in process and, by way of `serve`, one over ZeroMQ.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from parley_client.allocators import Allocator, allocator_named
-from parley_client.errors import ClientError
-from parley_client.policies import Ask, Policy, policy_named
+from parley_client.errors import ClientError, WrongUsage
+from parley_client.policies import Ask, FunctionPolicy, Parameter, Policy, policy_named
 from parley_client.view import View
 from parley_protocol.messages import PROTOCOL_VERSION
 
@@ -24,19 +24,7 @@ if TYPE_CHECKING:
     )
 
 PolicyLike: TypeAlias = Policy | Callable[[View], object] | str
-"""A policy, a function of the view, or a name."""
-
-
-class _FunctionPolicy:
-    """A function in the place of a policy."""
-
-    def __init__(self, function: Callable[[View], object]) -> None:
-        self._function = function
-        self.name = getattr(function, "__name__", "function")
-        self.ask = cast("Ask", getattr(function, "ask", "always"))
-
-    def decide(self, view: View) -> None:
-        self._function(view)
+"""A policy, a function of the view, a name, or the path of one: `./mine.py:MyPolicy`."""
 
 
 class Dispatcher:
@@ -47,9 +35,11 @@ class Dispatcher:
         allocator: An allocator, or the name of one; it is then seeded by the scenario.
         ask: When to be asked; None leaves it to the policy.
         scenario: Which, where a server offers several.
+        parameters: Of a policy that is given by its name.
 
     Raises:
-        UnknownName: A name stands for nothing.
+        WrongUsage: A name stands for nothing, a parameter is wrong, or the policy cannot work
+            with the allocator.
     """
 
     def __init__(
@@ -59,11 +49,13 @@ class Dispatcher:
         allocator: Allocator | str = "first-fit",
         ask: Ask | None = None,
         scenario: str | None = None,
+        parameters: Mapping[str, Parameter] | None = None,
     ) -> None:
-        self.policy = _as_policy(policy)
+        self.policy = _as_policy(policy, parameters)
         self.name = str(getattr(self.policy, "name", type(self.policy).__name__))
-        if isinstance(allocator, str):
-            allocator_named(allocator)  # an unknown name is told now, not at the first request
+        # What is wrong with a name is told now, not at the first request.
+        made = allocator_named(allocator) if isinstance(allocator, str) else allocator
+        require_pair(self.policy, made)
         self._allocator = allocator
         self.allocator_name = (
             allocator
@@ -106,15 +98,33 @@ class Dispatcher:
         }
 
 
-def _as_policy(policy: PolicyLike) -> Policy:
+def require_pair(policy: Policy, allocator: Allocator) -> None:
+    """Do nothing if the policy can work with the allocator.
+
+    Raises:
+        WrongUsage: It cannot; the text says why.
+    """
+    if not getattr(policy, "counts_slots", False) or getattr(allocator, "fits_by_count", False):
+        return
+    names = [getattr(part, "name", type(part).__name__) for part in (policy, allocator)]
+    raise WrongUsage(
+        f"policy {names[0]!r} cannot work with allocator {names[1]!r}: its reservations count on "
+        "a place wherever enough chunks fit, which this allocator does not promise (it would "
+        "with an attribute fits_by_count = True); strict and aggressive policies take any"
+    )
+
+
+def _as_policy(policy: PolicyLike, parameters: Mapping[str, Parameter] | None) -> Policy:
     if isinstance(policy, str):
-        return policy_named(policy)
+        return policy_named(policy, parameters)
+    if parameters:
+        raise WrongUsage("parameters go with the name of a policy; an object has its own")
     if isinstance(policy, type):
         raise ClientError(f"{policy.__name__} is a class; pass an object: {policy.__name__}()")
     if hasattr(policy, "decide"):
         return policy
     if callable(policy):
-        return _FunctionPolicy(policy)
+        return FunctionPolicy(policy)
     raise ClientError(f"{policy!r} is no policy: it has no method decide(view)")
 
 

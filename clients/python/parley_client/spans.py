@@ -16,8 +16,16 @@ class Span(NamedTuple):
     chunks: int
 
 
+class Merged(tuple[Span, ...]):
+    """Spans that are known to be joined as far as they can be."""
+
+    __slots__ = ()
+
+
 def merged(spans: Iterable[tuple[int, int, int]]) -> tuple[Span, ...]:
     """Join neighbouring spans with equally many chunks a node; they must ascend."""
+    if isinstance(spans, Merged):
+        return spans
     if isinstance(spans, tuple) and len(spans) == 1:
         return (Span(*spans[0]),)
     result: list[Span] = []

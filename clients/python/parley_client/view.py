@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from parley_client.allocators import Allocator
+    from parley_client.watching import Watcher
     from parley_protocol.messages import (
         DecisionDict,
         DecisionRequestBody,
@@ -107,6 +108,8 @@ class View:
         ]
         self.cluster = Cluster(self._groups)
         self._allocator = allocator
+        self._placed = getattr(allocator, "placed", None)
+        self._watchers: list[Watcher] = []
         self._shapes: dict[tuple[tuple[str, int], ...], dict[bool, Shape]] = {}
         self._decisions: list[DecisionDict] = []
         self._sent: list[_Sent] = []
@@ -117,6 +120,20 @@ class View:
     def fits(self, job: Job) -> bool:
         """Whether the allocator has a place for the job now; nothing changes."""
         return self._allocator.allocate(job, self.cluster) is not None
+
+    def place(self, job: Job) -> tuple[Span, ...] | None:
+        """Return where the allocator would put the job now, or None; nothing changes."""
+        spans = self._allocator.allocate(job, self.cluster)
+        return None if spans is None else merged(spans)
+
+    @property
+    def fits_by_count(self) -> bool:
+        """Whether the allocator finds a place wherever enough chunks fit."""
+        return bool(getattr(self._allocator, "fits_by_count", False))
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell somebody of every job that joins or leaves the queue or the nodes, at once."""
+        self._watchers.append(watcher)
 
     def start(self, job: Job, spans: Sequence[Span] | None = None) -> bool:
         """Start a pending job now, where the allocator puts it or on *spans*.
@@ -133,9 +150,9 @@ class View:
             if spans is None:
                 return False
         placed = merged(spans)
-        self.cluster.take(job.shape, placed)
-        self.queue._remove(job)
-        self.running[job.number] = RunningJob(job, self.now_us, placed)
+        self._run(job, placed, self.now_us)
+        if self._placed is not None:
+            self._placed(job, placed)
         self._decide(
             {
                 "id": len(self._decisions),
@@ -155,6 +172,8 @@ class View:
         """
         self._require_pending(job)
         self.queue._remove(job)
+        for watcher in self._watchers:
+            watcher.left(job)
         self._decide(
             {"id": len(self._decisions), "kind": "reject", "job": job.number, "reason": reason},
             job,
@@ -225,12 +244,14 @@ class View:
         # Comparing the tag costs a third of matching the dictionary.
         if event["kind"] == "job.submitted":
             if not told:
-                self.queue._add(self._job(event["job"]))
+                job = self._job(event["job"])
+                self.queue._add(job)
+                for watcher in self._watchers:
+                    watcher.joined(job)
         elif event["kind"] == "job.ended":
             self.ended.append(event["job"])
             if not told:
-                running = self.running.pop(event["job"])
-                self.cluster.release(running.job.shape, running.spans)
+                self._stop(event["job"])
         elif event["kind"] == "job.started":
             if not told:
                 spans = merged(event["allocation"][0])
@@ -244,9 +265,28 @@ class View:
         job = self.queue.get(number)
         if job is None:
             raise ClientError(f"the server started job {number}, which is not pending here")
-        self.queue._remove(job)
+        self._run(job, spans, at_us)
+
+    def _run(self, job: Job, spans: tuple[Span, ...], at_us: int) -> None:
+        """Move a job from the queue to its nodes."""
         self.cluster.take(job.shape, spans)
-        self.running[number] = RunningJob(job, at_us, spans)
+        self.queue._remove(job)
+        running = self.running[job.number] = RunningJob(job, at_us, spans)
+        for watcher in self._watchers:
+            watcher.started(running)
+
+    def _stop(self, number: int) -> None:
+        """Take a job off its nodes."""
+        running = self.running.pop(number)
+        self.cluster.release(running.job.shape, running.spans)
+        for watcher in self._watchers:
+            watcher.ended(running)
+
+    def _return(self, job: Job) -> None:
+        """Put a job that had left the queue back in its place."""
+        self.queue._put_back(job)
+        for watcher in self._watchers:
+            watcher.joined(job)
 
     def _undo(self, outcome: OutcomeDict) -> None:
         self.rejected.append(outcome)
@@ -256,10 +296,9 @@ class View:
         if sent.job is None or sent.kind not in {"start", "reject"}:
             return
         if sent.kind == "start":
-            running = self.running.pop(sent.job.number)
-            self.cluster.release(sent.job.shape, running.spans)
+            self._stop(sent.job.number)
         if not str(outcome.get("code")).startswith("job."):
-            self.queue._put_back(sent.job)
+            self._return(sent.job)
 
     def _load(self, state: StateDict) -> None:
         """Begin anew from a full state."""
@@ -274,6 +313,9 @@ class View:
             self.cluster.take(job.shape, spans)
             self.running[job.number] = RunningJob(job, entry["start_us"], spans)
         self._timer = max((timer["timer"] for timer in state["timers"]), default=self._timer)
+        watchers, self._watchers = self._watchers, []
+        for watcher in watchers:
+            watcher.reloaded()
 
     def _job(self, wire: JobDict) -> Job:
         groups = wire["request"]
