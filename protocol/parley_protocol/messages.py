@@ -670,7 +670,8 @@ class DecisionRequestBody(TypedDict):
 
     now_us: Annotated[Natural, Field(description="The present instant of simulated time.")]
     attempt: Annotated[
-        Positive, Field(description="How often this instant was asked about, this time included.")
+        Positive,
+        Field(description="1; more where the request is made again: refusals, a resume."),
     ]
     events: Annotated[
         list[EventDict], Field(description="What happened since the last request, in order.")

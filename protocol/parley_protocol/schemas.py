@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from parley_protocol.codec import adapter
 from parley_protocol.messages import CLIENT_MESSAGES, PROTOCOL_VERSION, SERVER_MESSAGES
-from parley_protocol.transcripts import TranscriptLine
+from parley_protocol.transcript_lines import TranscriptLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

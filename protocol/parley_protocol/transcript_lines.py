@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal, NotRequired, TypeAlias
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from parley_protocol.messages import ProgramDict
 from parley_protocol.scalars import Natural, Positive, Text
-
-TRANSCRIPT_VERSION = 1
 
 
 class TranscriptScenario(TypedDict):
@@ -25,6 +24,7 @@ class TranscriptHeader(TypedDict):
     transcript: Annotated[Literal[1], Field(description="Version of the format.")]
     protocol: Annotated[Text, Field(description="Version of the protocol.")]
     scenario: Annotated[TranscriptScenario, Field(description="What was simulated.")]
+    software: Annotated[ProgramDict, Field(description="Who the server was.")]
 
 
 class TranscriptMessage(TypedDict):
@@ -51,10 +51,10 @@ class TranscriptMessage(TypedDict):
             list[Text], Field(description="Paths of the texts that were replaced by empty ones.")
         ]
     ]
-    latency_us: NotRequired[
+    charged_us: NotRequired[
         Annotated[
-            Natural | None,
-            Field(description="Simulated time that the reply was charged, where it is."),
+            Positive,
+            Field(description="Simulated time that the reply before this message was charged."),
         ]
     ]
 
