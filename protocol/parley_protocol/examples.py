@@ -45,7 +45,7 @@ _SECOND_JOB = {
     "partition": "6",
 }
 
-_DIGEST = "6f1d0c1e0f9b6f3f5e6f0a6a7bb1d1f0c52dd6b6f1a3e0a4b6b3f4f8a1c2d3e4"
+_DIGEST = "6784e347b53ceae37f7ecaef0c64c2c0e1768625fa8c38ae96d1afe81a0516df"
 
 
 def _stats(submitted: int = 0, completed: int = 0, **others: int) -> dict[str, int]:
@@ -104,7 +104,6 @@ _WELCOME: Message = {
         "array_items": 1_000_000,
         "decisions": 1_000_000,
         "undecodable": 3,
-        "sessions": 1,
     },
     "policy": {
         "on_reject": "report",
@@ -128,7 +127,7 @@ _WELCOME: Message = {
     },
     "platform": {
         "node_count": 4,
-        "groups": [{"name": "node", "first": 0, "last": 3, "capacity": {"core": 1}}],
+        "groups": [{"name": "nodes", "first": 0, "last": 3, "capacity": {"core": 1}}],
     },
 }
 
@@ -307,6 +306,7 @@ EXAMPLES: Mapping[str, Message] = {
             **_WELCOME,
             "token": "00112233445566778899aabbccddeeff",
             "resumed": True,
+            "limits": {**_WELCOME["limits"], "sessions": 64},
             "policy": {
                 **_WELCOME["policy"],
                 "on_disconnect": "wait",
