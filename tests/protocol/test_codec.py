@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import struct
 import time
+import tracemalloc
 from dataclasses import replace
 
 import msgpack
@@ -24,6 +26,7 @@ from parley_protocol import (
     read_client_message,
     read_server_message,
 )
+from parley_protocol.examples import EXAMPLES
 from parley_protocol.messages import CLIENT_MESSAGES, SERVER_MESSAGES
 
 DECODING = {code for code in MESSAGE_CODES if code.partition(".")[0] in {"encoding", "limit"}}
@@ -444,6 +447,67 @@ def test_refusing_a_map_costs_no_more_than_a_few_times_reading_it():
     assert refusing < 10 * reading
 
 
+WIDTHS = {
+    "integers": (
+        1,
+        [b"\x01", b"\xcc\x01", b"\xcd\0\x01", b"\xce\0\0\0\x01", b"\xcf" + bytes(7) + b"\x01"]
+        + [b"\xd0\x01", b"\xd1\0\x01", b"\xd2\0\0\0\x01", b"\xd3" + bytes(7) + b"\x01"],
+    ),
+    "negative integers": (
+        -1,
+        [b"\xff", *(code + b"\xff" * 2**power for power, code in enumerate((b"\xd0", b"\xd1")))]
+        + [b"\xd2" + b"\xff" * 4, b"\xd3" + b"\xff" * 8],
+    ),
+    "floats": (0.5, [b"\xca\x3f\0\0\0", b"\xcb\x3f\xe0" + bytes(6)]),
+    "texts": ("x", [b"\xa1x", b"\xd9\x01x", b"\xda\0\x01x", b"\xdb\0\0\0\x01x"]),
+    "arrays": ([True], [b"\x91\xc3", b"\xdc\0\x01\xc3", b"\xdd\0\0\0\x01\xc3"]),
+    "maps": ({"k": None}, [b"\x81\xa1k\xc0", b"\xde\0\x01\xa1k\xc0", b"\xdf\0\0\0\x01\xa1k\xc0"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "packed"), WIDTHS.values(), ids=WIDTHS)
+def test_values_are_taken_in_every_width(value, packed):
+    decoded = [decode(pack_map_of(spelling)) for spelling in packed]
+
+    assert all(same(read, {"k": value}) for read in decoded)
+
+
+def shuffled(draw, value):
+    """Return a value whose maps have their keys in another order."""
+    match value:
+        case dict():
+            items = draw(st.permutations(list(value.items())))
+            return {key: shuffled(draw, item) for key, item in items}
+        case list():
+            return [shuffled(draw, item) for item in value]
+        case _:
+            return value
+
+
+@given(data=st.data(), dialect=st.sampled_from(Dialect))
+def test_the_order_of_keys_says_nothing(data, dialect):
+    message = reply({"id": 0, "kind": "wake", "timer": 1, "at_us": 2})
+
+    read = read_client_message(decode(encode(shuffled(data.draw, message), dialect)))
+
+    assert read == read_client_message(message)
+
+
+@pytest.mark.parametrize(
+    "header", [b"\xdd", b"\xdf", b"\xdb", b"\xc6", b"\xdd\0\x0f", b"\xdf\0\x0f"]
+)
+def test_what_a_header_announces_costs_nothing_before_it_comes(header):
+    frame = pack_map_of(header + b"\xff" * (5 - len(header)) + b"\x91" * 1000)
+    tracemalloc.start()
+    try:
+        refused_as(decode, frame)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 2**20
+
+
 # ---------------------------------------------------------------------- scalars
 
 
@@ -488,6 +552,16 @@ def test_a_negative_number_is_no_natural_one(number):
     error = refused_as(read_client_message, reply(re=number))
 
     assert error.path == "re"
+
+
+@pytest.mark.parametrize("factor", [2, 2.0, 2.5, 0])
+def test_a_whole_number_is_an_amount(factor):
+    welcome = copy.deepcopy(EXAMPLES["welcome-resumed"])
+    welcome["body"]["policy"]["latency_factor"] = factor
+
+    read = read_server_message(decode(encode(welcome)))
+
+    assert read["body"]["policy"]["latency_factor"] == factor
 
 
 @pytest.mark.parametrize("version", [0, 2, True, "1", None])
