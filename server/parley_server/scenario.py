@@ -131,10 +131,10 @@ class RunSettings(Settings):
 class DispatcherSettings(Settings):
     """Who decides: a built-in policy, or a command that speaks the protocol."""
 
-    policy: PathText | None = Field(
+    policy: str | None = Field(
         default=None, description="A policy by name, or FILE.py:NAME; fifo is the default."
     )
-    allocator: PathText | None = Field(
+    allocator: str | None = Field(
         default=None, description="An allocator by name, or FILE.py:NAME; first-fit is the default."
     )
     parameters: dict[str, str | int | float | bool] | None = Field(

@@ -37,9 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--set", action="append", default=[], metavar="NAME=VALUE", help="any other"
     )
     options = vars(parser.parse_args(arguments))
-    return dispatch(
-        *(options.pop(name) for name in ("connect", "policy", "allocator", "set")), **options
-    )
+    chosen = [options.pop(name) for name in ("connect", "policy", "allocator", "set")]
+    return dispatch(*chosen, **options)
 
 
 def dispatch(
