@@ -1,8 +1,10 @@
 """The Parley dispatch protocol: messages, codec, session table, errors; no I/O and no clock."""
 
 from parley_protocol.codec import (
-    MAX_DEPTH,
-    MAX_MESSAGE_BYTES,
+    FROM_CLIENT,
+    FROM_SERVER,
+    Dialect,
+    Limits,
     decode,
     encode,
     read_client_message,
@@ -15,14 +17,16 @@ from parley_protocol.scalars import MAX_INTEGER
 
 __all__ = [
     "DECISION_CODES",
-    "MAX_DEPTH",
+    "FROM_CLIENT",
+    "FROM_SERVER",
     "MAX_INTEGER",
-    "MAX_MESSAGE_BYTES",
     "MESSAGE_CODES",
     "NEXT",
     "PROTOCOL_VERSION",
     "CodeInfo",
     "Conversation",
+    "Dialect",
+    "Limits",
     "ProtocolError",
     "Role",
     "State",

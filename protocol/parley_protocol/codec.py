@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -22,12 +25,6 @@ from parley_protocol.scalars import MAX_INTEGER
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-"""What a server takes in one frame."""
-
-MAX_DEPTH = 32
-"""How deep maps and arrays may be nested."""
-
 _UNIONS = frozenset({"decisions", "events"})
 """Fields whose items are of one kind or another."""
 
@@ -35,33 +32,138 @@ _LONGEST_STEP = 64
 """Characters of a name that an error repeats."""
 
 
-def encode(message: Mapping[str, Any]) -> bytes:
+class Dialect(Enum):
+    """How messages are written; a session keeps to the one its hello came in."""
+
+    MESSAGEPACK = "MessagePack"
+    JSON = "JSON"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a receiver bears in one message.
+
+    Attributes:
+        depth: Of maps and arrays within each other, the message itself included.
+        string_bytes: Of one string, encoded.
+        array_items: Of one array or map.
+        containers: Arrays and maps in all: an empty one is a byte to send and much to keep.
+    """
+
+    message_bytes: int
+    depth: int
+    string_bytes: int
+    array_items: int
+    containers: int
+
+
+FROM_CLIENT = Limits(16 * 2**20, 32, 2**18, 1_000_000, 2_000_000)
+"""What a server bears; it announces this."""
+
+FROM_SERVER = Limits(2**30, 32, 2**18, 2**24, 2**26)
+"""What a client of ours bears: a snapshot of a long queue is long."""
+
+_COUNTED_FROM = 2**20
+"""Bytes of a frame in which containers are counted; a shorter one cannot hold many."""
+
+
+def encode(message: Mapping[str, Any], dialect: Dialect = Dialect.MESSAGEPACK) -> bytes:
     """Return the frame of a message that was built to the profile."""
+    if dialect is Dialect.JSON:
+        return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
     return msgpack.packb(message)
 
 
-def decode(frame: bytes) -> dict[str, Any]:
+def dialect_of(frame: bytes) -> Dialect:
+    """Return what a frame is written in: a brace opens no MessagePack map."""
+    return Dialect.JSON if frame[:1] == b"{" else Dialect.MESSAGEPACK
+
+
+def decode(frame: bytes, limits: Limits = FROM_CLIENT) -> dict[str, Any]:
     """Return the map in a frame.
 
     Raises:
-        ProtocolError: It is not one map of the profile; `encoding.malformed`.
+        ProtocolError: It is not one map of the profile, or beyond a limit; `encoding.*` or
+            `limit.*`.
     """
-    if len(frame) > MAX_MESSAGE_BYTES:
-        raise _malformed(f"{len(frame)} bytes in one frame; {MAX_MESSAGE_BYTES} are the limit")
+    if len(frame) > limits.message_bytes:
+        raise ProtocolError(
+            "limit.message",
+            f"{len(frame)} bytes in one frame; {limits.message_bytes} are the limit",
+        )
+    if dialect_of(frame) is Dialect.JSON:
+        value = _decode_json(frame)
+        _check_lengths(value, limits, 1)
+    else:
+        value = _decode_messagepack(frame, limits)
+    if not isinstance(value, dict):
+        raise ProtocolError("encoding.malformed", f"a message is a map, not {_called(value)}")
+    _check_profile(value, limits.depth)
+    return value
+
+
+def _decode_messagepack(frame: bytes, limits: Limits) -> Any:
+    # No array has more items than its frame has bytes: what a header merely claims costs nothing.
+    items = min(limits.array_items, len(frame))
+    hooks: dict[str, Any] = {"object_pairs_hook": _unique}
+    if len(frame) > _COUNTED_FROM:
+        hooks = _Counted(limits.containers).hooks()
     try:
-        value = msgpack.unpackb(frame, object_pairs_hook=_unique, ext_hook=_refuse_extension)
+        return msgpack.unpackb(
+            frame,
+            ext_hook=_refuse_extension,
+            max_str_len=limits.string_bytes,
+            max_array_len=items,
+            max_map_len=items,
+            strict_map_key=False,
+            **hooks,
+        )
     except ProtocolError:
         raise
     except msgpack.ExtraData:
-        raise _malformed("bytes follow the message") from None
+        raise ProtocolError("encoding.trailing", "bytes follow the message") from None
     except UnicodeDecodeError:
-        raise _malformed("a string is not valid UTF-8") from None
-    except (ValueError, msgpack.UnpackException, RecursionError) as error:
-        raise _malformed(f"not MessagePack: {str(error) or type(error).__name__}") from None
-    if not isinstance(value, dict):
-        raise _malformed(f"a message is a map, not {_called(value)}")
-    _check_profile(value, 1)
-    return value
+        raise ProtocolError("encoding.type", "a string is not valid UTF-8") from None
+    except (msgpack.StackError, RecursionError):
+        raise _too_deep(limits.depth) from None
+    except msgpack.FormatError:
+        raise ProtocolError("encoding.malformed", "a byte that no MessagePack value has") from None
+    except ValueError as error:
+        # msgpack tells these apart by their text alone.
+        if "exceeds max" in str(error):
+            raise ProtocolError("limit.length", f"a length beyond the limit: {error}") from None
+        if "incomplete" in str(error):
+            raise ProtocolError(
+                "encoding.truncated", "the frame ends before the message does"
+            ) from None
+        raise ProtocolError("encoding.malformed", f"not MessagePack: {error}") from None
+    except (TypeError, OverflowError) as error:
+        raise ProtocolError("encoding.type", f"a key is a string: {error}") from None
+
+
+def _decode_json(frame: bytes) -> Any:
+    try:
+        return json.loads(
+            frame.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant
+        )
+    except UnicodeDecodeError:
+        raise ProtocolError("encoding.type", "the text is not valid UTF-8") from None
+    except RecursionError:
+        raise _too_deep(FROM_CLIENT.depth) from None
+    except json.JSONDecodeError as error:
+        raise _not_json(error) from None
+    except ValueError:
+        raise ProtocolError("encoding.type", "an integer is beyond 2^53 - 1") from None
+
+
+def _not_json(error: json.JSONDecodeError) -> ProtocolError:
+    if error.msg == "Extra data":
+        return ProtocolError("encoding.trailing", f"text follows the message, at {error.pos}")
+    if not error.doc[error.pos :].strip() or error.msg.startswith("Unterminated"):
+        return ProtocolError("encoding.truncated", "the text ends before the message does")
+    return ProtocolError(
+        "encoding.malformed", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}, at {error.pos}"
+    )
 
 
 def read_client_message(value: dict[str, Any]) -> ClientMessage:
@@ -145,45 +247,115 @@ def _called(value: Any) -> str:
             return f"a {type(value).__name__}"
 
 
-def _malformed(message: str) -> ProtocolError:
-    return ProtocolError("encoding.malformed", message)
+class _Counted:
+    """The hooks of a decoder that gives up when there are too many maps and arrays."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self._most = most
+
+    def hooks(self) -> dict[str, Any]:
+        return {"object_pairs_hook": self._map, "list_hook": self._array}
+
+    def _map(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        self._count()
+        return _unique(pairs)
+
+    def _array(self, items: list[Any]) -> list[Any]:
+        self._count()
+        return items
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise ProtocolError(
+                "limit.length", f"more than {self._most} maps and arrays in one message"
+            )
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
         counts = Counter(key for key, _ in pairs)
         twice = next(key for key, count in counts.items() if count > 1)
-        raise _malformed(f"the key {twice[:64]!r} stands twice in one map")
+        raise ProtocolError(
+            "encoding.duplicate_key", f"the key {_called(twice)} stands twice in one map"
+        )
     return result
 
 
 def _refuse_extension(code: int, data: bytes) -> NoReturn:  # noqa: ARG001 - the hook's signature
-    raise _malformed(f"extension type {code} is not in the profile")
+    raise ProtocolError("encoding.type", f"extension type {code} is not in the profile")
 
 
-def _check_profile(value: Any, depth: int) -> None:
-    """Walk what msgpack lets through and the profile does not."""
+def _refuse_constant(name: str) -> NoReturn:
+    raise ProtocolError("encoding.type", f"{name} is not in the profile")
+
+
+def _too_deep(depth: int) -> ProtocolError:
+    return ProtocolError("limit.depth", f"nested deeper than {depth}")
+
+
+def _check_profile(value: Any, left: int) -> None:
+    """Walk what a decoder lets through and the profile does not; *left* levels are allowed."""
     kind = type(value)
     if kind is str or kind is bool or value is None:
         return
     if kind is int:
         if not -MAX_INTEGER <= value <= MAX_INTEGER:
-            raise _malformed(f"the integer {value} is beyond 2^53 - 1")
+            raise ProtocolError("encoding.type", f"the integer {value} is beyond 2^53 - 1")
     elif kind is list:
-        if depth > MAX_DEPTH:
-            raise _malformed(f"nested deeper than {MAX_DEPTH}")
+        if not left:
+            raise _too_deep(FROM_CLIENT.depth)
         for item in value:
-            _check_profile(item, depth + 1)
+            _check_profile(item, left - 1)
     elif kind is dict:
-        if depth > MAX_DEPTH:
-            raise _malformed(f"nested deeper than {MAX_DEPTH}")
+        if not left:
+            raise _too_deep(FROM_CLIENT.depth)
         for key, item in value.items():
             if type(key) is not str:
-                raise _malformed(f"a key is a string, not {_called(key)}")
-            _check_profile(item, depth + 1)
+                raise ProtocolError("encoding.type", f"a key is a string, not {_called(key)}")
+            _check_profile(item, left - 1)
     elif kind is float:
         if not math.isfinite(value):
-            raise _malformed(f"{value} is not in the profile")
+            raise ProtocolError("encoding.type", f"{value} is not in the profile")
     else:
-        raise _malformed(f"{_called(value)} is not in the profile (strings are str, not bin)")
+        raise ProtocolError(
+            "encoding.type", f"{_called(value)} is not in the profile (strings are str, not bin)"
+        )
+
+
+def _check_lengths(value: Any, limits: Limits, depth: int) -> None:
+    """Walk JSON for what MessagePack's decoder looks after by itself."""
+    if depth > limits.depth + 1:
+        raise _too_deep(limits.depth)
+    match value:
+        case str():
+            _check_text(value, limits)
+        case list():
+            _check_items(len(value), limits)
+            for item in value:
+                _check_lengths(item, limits, depth + 1)
+        case dict():
+            _check_items(len(value), limits)
+            for key, item in value.items():
+                _check_text(key, limits)
+                _check_lengths(item, limits, depth + 1)
+
+
+def _check_text(text: str, limits: Limits) -> None:
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:
+        raise ProtocolError("encoding.type", "half a surrogate pair is no text") from None
+    if size > limits.string_bytes:
+        raise ProtocolError(
+            "limit.length", f"a string of {size} bytes; {limits.string_bytes} are the limit"
+        )
+
+
+def _check_items(count: int, limits: Limits) -> None:
+    if count > limits.array_items:
+        raise ProtocolError(
+            "limit.length", f"{count} items in one; {limits.array_items} are the limit"
+        )

@@ -33,6 +33,8 @@ class State(Enum):
     RUNNING = "running"
     DECIDING = "deciding"
     DECIDING_PINGED = "deciding, pinged"
+    DECIDING_STATE_ASKED = "deciding, state asked"
+    DECIDING_TIME_ASKED = "deciding, time asked"
     LEAVING = "leaving"
     ENDED = "ended"
 
@@ -50,6 +52,10 @@ NEXT: Mapping[tuple[State, Role, str], State] = {
     (State.DECIDING, Role.CLIENT, "ping"): State.DECIDING_PINGED,
     (State.DECIDING, Role.CLIENT, "bye"): State.LEAVING,
     (State.DECIDING_PINGED, Role.SERVER, "pong"): State.DECIDING,
+    (State.DECIDING, Role.CLIENT, "state.request"): State.DECIDING_STATE_ASKED,
+    (State.DECIDING_STATE_ASKED, Role.SERVER, "state.snapshot"): State.DECIDING,
+    (State.DECIDING, Role.CLIENT, "progress"): State.DECIDING_TIME_ASKED,
+    (State.DECIDING_TIME_ASKED, Role.SERVER, "progress.ack"): State.DECIDING,
     (State.LEAVING, Role.SERVER, "session.end"): State.ENDED,
 }
 

@@ -25,9 +25,38 @@ class CodeInfo:
 
 
 MESSAGE_CODES: Mapping[str, CodeInfo] = {
+    "encoding.truncated": CodeInfo(
+        "The frame ends before its value does.", "Send the whole message in one frame."
+    ),
+    "encoding.trailing": CodeInfo(
+        "Bytes follow the value in the frame.", "Send one message per frame and nothing behind it."
+    ),
     "encoding.malformed": CodeInfo(
-        "The frame is not one MessagePack value of the profile.",
-        "Encode one map with string keys; no bin, no ext, nothing behind it.",
+        "The frame is neither MessagePack nor JSON text, or holds no map, or the frames around it "
+        "are not those of one message.",
+        "Encode one map; a DEALER sends an empty frame, then one with the message.",
+    ),
+    "encoding.dialect": CodeInfo(
+        "The session began in the other of the two encodings.",
+        "Stay with MessagePack or with JSON text, as the hello was sent.",
+    ),
+    "encoding.type": CodeInfo(
+        "A value is not of the profile: bin, ext, a key that is no string, text that is not UTF-8, "
+        "NaN, an infinity, or an integer beyond 2^53 - 1.",
+        "Use maps with string keys, arrays, str, integers, finite floats, booleans and nil.",
+    ),
+    "encoding.duplicate_key": CodeInfo(
+        "A key stands twice in one map.", "Write each key of a map once."
+    ),
+    "limit.message": CodeInfo(
+        "The frame holds more bytes than the limit announced.", "Send less in one message."
+    ),
+    "limit.depth": CodeInfo(
+        "Maps and arrays are nested deeper than the limit announced.", "Nest less."
+    ),
+    "limit.length": CodeInfo(
+        "A string, an array or a map is longer than the limit announced, or its header says so.",
+        "Send less; or mend the header's length.",
     ),
     "message.invalid": CodeInfo(
         "A field is missing or has another type than its schema says; `path` names it.",
@@ -48,9 +77,28 @@ MESSAGE_CODES: Mapping[str, CodeInfo] = {
         "The message names another session than this connection has.",
         "Repeat `session` and `epoch` as the welcome gave them, or say hello.",
     ),
-    "sequence.mismatch": CodeInfo(
-        "`re` is not the number of the message that waits for an answer.",
-        "Answer the message with the highest `seq` that expects one.",
+    "session.over": CodeInfo(
+        "The session to be resumed has ended.", "Say hello without `resume` for another run."
+    ),
+    "session.token": CodeInfo(
+        "The token is not that of the session to be resumed, or there is no such session.",
+        "Repeat `session` and `token` as the last welcome gave them.",
+    ),
+    "epoch.stale": CodeInfo(
+        "Another client has resumed the session; this one is shut out.",
+        "Leave; only the client that resumed last decides.",
+    ),
+    "epoch.future": CodeInfo(
+        "The message names an epoch that the session has not come to.",
+        "Repeat `epoch` as the last welcome gave it.",
+    ),
+    "sequence.stale": CodeInfo(
+        "`re` names a message that has been answered already.",
+        "Answer each message once: the one whose `seq` is in `supported`.",
+    ),
+    "sequence.future": CodeInfo(
+        "`re` names a message that was never sent.",
+        "Repeat in `re` the `seq` of the message that is answered.",
     ),
     "state.version": CodeInfo(
         "The reply was made for another state of the simulation.",
@@ -76,6 +124,10 @@ MESSAGE_CODES: Mapping[str, CodeInfo] = {
         "The answer did not come within the deadline; the session has failed.",
         "Decide faster, or ask for a longer deadline where the run is started.",
     ),
+    "decision.refused": CodeInfo(
+        "A decision was refused and the scenario says that this ends the run.",
+        "Mend the dispatcher, or run with on_reject = report.",
+    ),
     "server.failed": CodeInfo(
         "The server could not go on; the fault is not the client's.", "Read the server's output."
     ),
@@ -88,6 +140,20 @@ DECISION_CODES: Mapping[str, CodeInfo] = {
     "job.not_pending": CodeInfo(
         "The job runs already or is over.", "Start and reject pending jobs only."
     ),
+    "job.held": CodeInfo("The job is held.", "Release it first."),
+    "job.not_held": CodeInfo("The job is not held.", "Release held jobs only."),
+    "job.never_fits": CodeInfo(
+        "The job to be submitted asks for more than the empty machine holds.",
+        "Compare the request with the platform of the welcome.",
+    ),
+    "job.name": CodeInfo(
+        "A job of this name was submitted by the dispatcher before.", "Use another name, or none."
+    ),
+    "job.request": CodeInfo(
+        "The request of the job to be submitted cannot be simulated.",
+        "Ask for one group of chunks, each of some resource or of an exclusive node.",
+    ),
+    "job.past": CodeInfo("A job cannot be submitted before now.", "Submit it now or later."),
     "job.not_running": CodeInfo("The job is not running.", "Kill running jobs only."),
     "alloc.groups": CodeInfo(
         "The allocation has another number of groups than the request.",
@@ -116,13 +182,32 @@ DECISION_CODES: Mapping[str, CodeInfo] = {
     "node.busy": CodeInfo(
         "A node has not enough left for the chunks.", "Compare your view of the nodes."
     ),
+    "node.down": CodeInfo("A node is out of service.", "Wait for its node.up."),
     "timer.past": CodeInfo("A timer must lie after now.", "Set it later."),
     "timer.set": CodeInfo("A timer of this number waits already.", "Use another number."),
+    "timer.unknown": CodeInfo("No timer of this number waits.", "Cancel waiting timers only."),
     "decision.unsupported": CodeInfo(
         "No decision of this kind is defined.", "Use the kinds of the version in the welcome."
     ),
+    "decision.not_granted": CodeInfo(
+        "The decision needs a capability that the welcome did not grant.",
+        "Ask for it in the hello; the scenario must allow it.",
+    ),
+    "decision.rolled_back": CodeInfo(
+        "The session is atomic and another decision of the reply was refused.",
+        "Mend the other; then send both again.",
+    ),
+    "decision.late": CodeInfo(
+        "The reply came after its deadline, when it had been taken for empty.",
+        "Decide again, on the request that brings this outcome.",
+    ),
+    "run.stopped": CodeInfo(
+        "A decision before this one has ended the run.", "Let stop be the last decision."
+    ),
 }
 
+
+_UNREADABLE = frozenset({"limit.message", "limit.depth", "limit.length", "message.invalid"})
 
 _LONGEST = 500
 """Characters of a text that quotes what the other side sent."""
@@ -144,6 +229,11 @@ class ProtocolError(Exception):
     path: str | None = None
     supported: Sequence[str] = field(default=())
     fatal: bool = False
+
+    @property
+    def undecodable(self) -> bool:
+        """Whether the message could not even be read: too many of these end a session."""
+        return self.code.startswith("encoding.") or self.code in _UNREADABLE
 
     def __str__(self) -> str:
         where = f"{self.path}: " if self.path else ""

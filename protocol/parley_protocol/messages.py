@@ -13,13 +13,21 @@ from typing_extensions import TypedDict
 
 from parley_protocol.scalars import (
     AllocationArray,
+    Amount,
     Amounts,
     Ask,
     Attributes,
+    DecisionMode,
     EnvelopeVersion,
     Flag,
     Integer,
+    LatencyModel,
     Natural,
+    NodeRanges,
+    OnDisconnect,
+    OnNodeDown,
+    OnReject,
+    OnTimeout,
     Positive,
     StateMode,
     Text,
@@ -34,11 +42,25 @@ EventKind: TypeAlias = Literal[
     "job.submitted",
     "job.started",
     "job.ended",
+    "node.down",
+    "node.up",
     "timer.fired",
     "workload.exhausted",
 ]
 
-DecisionKind: TypeAlias = Literal["start", "reject", "kill", "wake", "annotate"]
+DecisionKind: TypeAlias = Literal[
+    "start",
+    "reject",
+    "kill",
+    "requeue",
+    "hold",
+    "release",
+    "wake",
+    "wake.cancel",
+    "annotate",
+    "submit",
+    "stop",
+]
 
 EVENT_KINDS: frozenset[str] = frozenset(get_args(EventKind))
 
@@ -114,6 +136,24 @@ class JobDict(TypedDict):
     ]
 
 
+class NewJobDict(TypedDict):
+    """A job that the dispatcher brings in; of its own jobs it says how long they run."""
+
+    name: NotRequired[
+        Annotated[Text | None, Field(description="Told apart from the workload's by `dyn!`.")]
+    ]
+    runtime_us: Annotated[Natural, Field(description="How long it runs if nothing disturbs it.")]
+    walltime_us: NotRequired[
+        Annotated[Natural | None, Field(description="Its limit; absent: without limit.")]
+    ]
+    request: Annotated[list[ChunkGroupDict], Field(min_length=1)]
+    user: NotRequired[Text | None]
+    group: NotRequired[Text | None]
+    queue: NotRequired[Text | None]
+    partition: NotRequired[Text | None]
+    attributes: NotRequired[Attributes | None]
+
+
 class NodeGroupDict(TypedDict):
     """Nodes of one kind, numbered in a row."""
 
@@ -155,9 +195,11 @@ class StateDict(TypedDict):
     """All that a dispatcher needs to go on from here."""
 
     pending: Annotated[list[JobDict], Field(description="By submission, then reading order.")]
+    held: Annotated[list[Natural], Field(description="Those of the pending that are held.")]
     running: Annotated[list[RunningJobDict], Field(description="By start.")]
     nodes: Annotated[list[NodeRun], Field(description="Runs of equal nodes, all nodes once.")]
-    timers: list[TimerDict]
+    timers: Annotated[list[TimerDict], Field(description="By number.")]
+    exhausted: Annotated[Flag, Field(description="The workload holds no further job.")]
 
 
 # ---------------------------------------------------------------------- events
@@ -188,12 +230,28 @@ class JobStartedDict(TypedDict):
 
 
 class JobEndedDict(TypedDict):
-    """A job left its nodes."""
+    """A job left its nodes; one that was requeued is pending again, in its old place."""
 
     kind: Literal["job.ended"]
     at_us: Natural
     job: Natural
-    status: Literal["completed", "failed", "timed_out", "killed"]
+    status: Literal["completed", "failed", "timed_out", "killed", "requeued"]
+
+
+class NodeDownDict(TypedDict):
+    """Nodes went out of service; the ends of the jobs that ran there were told before."""
+
+    kind: Literal["node.down"]
+    at_us: Natural
+    nodes: NodeRanges
+
+
+class NodeUpDict(TypedDict):
+    """Nodes came back, empty."""
+
+    kind: Literal["node.up"]
+    at_us: Natural
+    nodes: NodeRanges
 
 
 class TimerFiredDict(TypedDict):
@@ -223,6 +281,8 @@ EventDict: TypeAlias = Annotated[
     | Annotated[JobSubmittedDict, Tag("job.submitted")]
     | Annotated[JobStartedDict, Tag("job.started")]
     | Annotated[JobEndedDict, Tag("job.ended")]
+    | Annotated[NodeDownDict, Tag("node.down")]
+    | Annotated[NodeUpDict, Tag("node.up")]
     | Annotated[TimerFiredDict, Tag("timer.fired")]
     | Annotated[WorkloadExhaustedDict, Tag("workload.exhausted")]
     | Annotated[UnknownEventDict, Tag("unknown")],
@@ -260,6 +320,31 @@ class KillDict(TypedDict):
     job: Integer
 
 
+class RequeueDict(TypedDict):
+    """End a running job at this instant and put it back in its place in the queue."""
+
+    id: Natural
+    kind: Literal["requeue"]
+    job: Integer
+
+
+class HoldDict(TypedDict):
+    """Let a pending job not be started until it is released."""
+
+    id: Natural
+    kind: Literal["hold"]
+    job: Integer
+    reason: NotRequired[Text | None]
+
+
+class ReleaseDict(TypedDict):
+    """Let a held job be started again."""
+
+    id: Natural
+    kind: Literal["release"]
+    job: Integer
+
+
 class WakeDict(TypedDict):
     """Ask to be asked at an instant after this one."""
 
@@ -267,6 +352,14 @@ class WakeDict(TypedDict):
     kind: Literal["wake"]
     timer: Natural
     at_us: Integer
+
+
+class WakeCancelDict(TypedDict):
+    """Give up a timer that waits."""
+
+    id: Natural
+    kind: Literal["wake.cancel"]
+    timer: Natural
 
 
 class AnnotateDict(TypedDict):
@@ -277,6 +370,25 @@ class AnnotateDict(TypedDict):
     job: Integer
     expected_start_us: NotRequired[Natural | None]
     reason: NotRequired[Annotated[Text | None, Field(description="Why it waits.")]]
+
+
+class SubmitDict(TypedDict):
+    """Bring in a job that the workload does not hold."""
+
+    id: Natural
+    kind: Literal["submit"]
+    job: NewJobDict
+    at_us: NotRequired[
+        Annotated[Integer | None, Field(description="When it is submitted; absent: now.")]
+    ]
+
+
+class StopDict(TypedDict):
+    """End the whole run here."""
+
+    id: Natural
+    kind: Literal["stop"]
+    reason: NotRequired[Text | None]
 
 
 class UnknownDecisionDict(TypedDict):
@@ -290,8 +402,14 @@ DecisionDict: TypeAlias = Annotated[
     Annotated[StartDict, Tag("start")]
     | Annotated[RejectDict, Tag("reject")]
     | Annotated[KillDict, Tag("kill")]
+    | Annotated[RequeueDict, Tag("requeue")]
+    | Annotated[HoldDict, Tag("hold")]
+    | Annotated[ReleaseDict, Tag("release")]
     | Annotated[WakeDict, Tag("wake")]
+    | Annotated[WakeCancelDict, Tag("wake.cancel")]
     | Annotated[AnnotateDict, Tag("annotate")]
+    | Annotated[SubmitDict, Tag("submit")]
+    | Annotated[StopDict, Tag("stop")]
     | Annotated[UnknownDecisionDict, Tag("unknown")],
     _kind_in(DECISION_KINDS),
 ]
@@ -306,6 +424,14 @@ class OutcomeDict(TypedDict):
     message: NotRequired[Text | None]
     allocation: NotRequired[
         Annotated[AllocationArray | None, Field(description="Where the server placed the job.")]
+    ]
+    job: NotRequired[
+        Annotated[Natural | None, Field(description="The number given to a submitted job.")]
+    ]
+    at_us: NotRequired[
+        Annotated[
+            Natural | None, Field(description="When it took effect, where decisions take time.")
+        ]
     ]
 
 
@@ -329,6 +455,22 @@ class CapabilitiesDict(TypedDict):
             Field(description="events (the default): changes only; snapshot: all, each time."),
         ]
     ]
+    decisions: NotRequired[
+        Annotated[
+            DecisionMode | None,
+            Field(description="each (the default): by itself; atomic: all of a reply or none."),
+        ]
+    ]
+    submit: NotRequired[
+        Annotated[Flag | None, Field(description="Wants to bring in jobs of its own.")]
+    ]
+
+
+class ResumeDict(TypedDict):
+    """A session that a client takes up again."""
+
+    session: Text
+    token: Annotated[Text, Field(description="As the welcome gave it.")]
 
 
 class HelloBody(TypedDict):
@@ -346,29 +488,62 @@ class HelloBody(TypedDict):
     scenario: NotRequired[
         Annotated[Text | None, Field(description="Which, where a server offers several.")]
     ]
+    resume: NotRequired[
+        Annotated[ResumeDict | None, Field(description="To go on with a session, not begin one.")]
+    ]
 
 
 class GrantedDict(TypedDict):
     """The capabilities in force."""
 
     state: StateMode
+    decisions: DecisionMode
+    submit: Flag
 
 
 class LimitsDict(TypedDict):
     """What the server bears."""
 
-    message_bytes: Positive
-    depth: Positive
+    message_bytes: Annotated[Positive, Field(description="In one frame.")]
+    depth: Annotated[Positive, Field(description="Of maps and arrays within each other.")]
+    string_bytes: Annotated[Positive, Field(description="In one string.")]
+    array_items: Annotated[Positive, Field(description="In one array or map.")]
     decisions: Annotated[Positive, Field(description="In one reply.")]
+    undecodable: Annotated[
+        Positive, Field(description="Messages that cannot be decoded before the session fails.")
+    ]
+    sessions: NotRequired[
+        Annotated[Positive | None, Field(description="Open at once; absent: without limit.")]
+    ]
 
 
 class PolicyDict(TypedDict):
     """How the server takes what goes wrong, and how long a decision lasts in simulated time."""
 
-    on_reject: Literal["report"]
-    on_timeout: Literal["fail"]
-    on_disconnect: Literal["fail"]
-    latency_model: Literal["zero"]
+    on_reject: Annotated[
+        OnReject, Field(description="report the refusal, ask again at once, or fail the run.")
+    ]
+    reasks: Annotated[Natural, Field(description="How often, where on_reject is reask.")]
+    on_timeout: Annotated[
+        OnTimeout,
+        Field(description="fail the run, take the reply for empty, or wait for a resume."),
+    ]
+    on_disconnect: Annotated[OnDisconnect, Field(description="fail the run, or wait for a resume.")]
+    reconnect_ms: Annotated[
+        Natural, Field(description="Wall time that the server waits for a resume.")
+    ]
+    latency_model: LatencyModel
+    latency_us: NotRequired[
+        Annotated[Natural | None, Field(description="How long each decision takes, if fixed.")]
+    ]
+    latency_factor: NotRequired[
+        Annotated[
+            Amount | None, Field(description="Simulated time per wall time of a reply, if scaled.")
+        ]
+    ]
+    on_node_down: Annotated[
+        OnNodeDown, Field(description="What becomes of the jobs on a node that fails.")
+    ]
 
 
 class RulesDict(TypedDict):
@@ -397,6 +572,8 @@ class WelcomeBody(TypedDict):
     granted: GrantedDict
     ask: Ask
     wants: list[Text]
+    token: Annotated[Text, Field(description="Proves, with a resume, whose session it is.")]
+    resumed: Annotated[Flag, Field(description="The run has begun already.")]
     seed: Annotated[Natural, Field(description="For the dispatcher's own random choices.")]
     limits: LimitsDict
     policy: PolicyDict
@@ -412,12 +589,20 @@ class DecisionRequestBody(TypedDict):
     """An instant, what happened since the last one, and what became of the last decisions."""
 
     now_us: Natural
-    attempt: Annotated[Positive, Field(description="How often this was asked, this time included.")]
+    attempt: Annotated[
+        Positive, Field(description="How often this instant was asked about, this time included.")
+    ]
     events: list[EventDict]
     outcomes: list[OutcomeDict]
-    state_version: Natural
+    state_version: Annotated[Natural, Field(description="Counts events and applied decisions.")]
     state: NotRequired[
-        Annotated[StateDict | None, Field(description="In the first, and in snapshot sessions.")]
+        Annotated[
+            StateDict | None,
+            Field(description="In the first, after a resume, and in snapshot sessions."),
+        ]
+    ]
+    state_digest: NotRequired[
+        Annotated[Text | None, Field(description="SHA-256 of the state, to hold a mirror against.")]
     ]
     deadline_ms: NotRequired[
         Annotated[Natural | None, Field(description="Wall time within which to reply.")]
@@ -425,13 +610,33 @@ class DecisionRequestBody(TypedDict):
 
 
 class DecisionReplyBody(TypedDict):
-    """What to do now; carried out in order, each by itself."""
+    """What to do now; carried out in order, each by itself unless the session is atomic."""
 
     decisions: list[DecisionDict]
     state_version: Annotated[Natural, Field(description="As in the request.")]
     compute_us: NotRequired[
         Annotated[Natural | None, Field(description="Wall time the decision took.")]
     ]
+
+
+class StateSnapshotBody(TypedDict):
+    """The whole state, at the instant of the request that waits for its reply."""
+
+    now_us: Natural
+    state_version: Natural
+    state: StateDict
+
+
+class ProgressBody(TypedDict):
+    """Still alive; more time, please."""
+
+    note: NotRequired[Annotated[Text | None, Field(description="For whoever reads the dialogue.")]]
+
+
+class ProgressAckBody(TypedDict):
+    """The clock of the deadline was set back."""
+
+    deadline_ms: Annotated[Natural, Field(description="Wall time left, from now on.")]
 
 
 class StatsDict(TypedDict):
@@ -443,12 +648,15 @@ class StatsDict(TypedDict):
     timed_out: Natural
     killed: Natural
     rejected: Natural
+    requeues: Annotated[Natural, Field(description="Attempts that were given up.")]
 
 
 class SessionEndBody(TypedDict):
     """The run is over."""
 
-    reason: Text
+    reason: Annotated[
+        Text, Field(description="completed, stalled, stopped, or bye; there may be others.")
+    ]
     now_us: Natural
     outcomes: list[OutcomeDict]
     stats: StatsDict
@@ -509,6 +717,20 @@ class DecisionReply(_FromClient):
     body: DecisionReplyBody
 
 
+class StateRequest(_FromClient):
+    """The client asks for the whole state, and will reply after it has it."""
+
+    type: Literal["state.request"]
+    body: EmptyBody
+
+
+class Progress(_FromClient):
+    """The client is still at its reply and asks for more time."""
+
+    type: Literal["progress"]
+    body: ProgressBody
+
+
 class Ping(_FromClient):
     """Is anybody there?"""
 
@@ -544,6 +766,20 @@ class SessionEnd(_FromServer):
     body: SessionEndBody
 
 
+class StateSnapshot(_FromServer):
+    """The whole state, as asked for."""
+
+    type: Literal["state.snapshot"]
+    body: StateSnapshotBody
+
+
+class ProgressAck(_FromServer):
+    """More time is given."""
+
+    type: Literal["progress.ack"]
+    body: ProgressAckBody
+
+
 class Pong(_FromServer):
     """Yes."""
 
@@ -562,19 +798,25 @@ class Error(TypedDict):
     body: ErrorBody
 
 
-ClientMessage: TypeAlias = Hello | Ready | DecisionReply | Ping | Bye
-ServerMessage: TypeAlias = Welcome | DecisionRequest | SessionEnd | Pong | Error
+ClientMessage: TypeAlias = Hello | Ready | DecisionReply | StateRequest | Progress | Ping | Bye
+ServerMessage: TypeAlias = (
+    Welcome | DecisionRequest | StateSnapshot | ProgressAck | SessionEnd | Pong | Error
+)
 
 CLIENT_MESSAGES: dict[str, type[ClientMessage]] = {
     "hello": Hello,
     "ready": Ready,
     "decision.reply": DecisionReply,
+    "state.request": StateRequest,
+    "progress": Progress,
     "ping": Ping,
     "bye": Bye,
 }
 SERVER_MESSAGES: dict[str, type[ServerMessage]] = {
     "welcome": Welcome,
     "decision.request": DecisionRequest,
+    "state.snapshot": StateSnapshot,
+    "progress.ack": ProgressAck,
     "session.end": SessionEnd,
     "pong": Pong,
     "error": Error,

@@ -32,6 +32,9 @@ Positive: TypeAlias = Annotated[
     int, Strict(), Field(ge=1, le=MAX_INTEGER), BeforeValidator(_integral)
 ]
 
+Amount: TypeAlias = Annotated[float, Field(ge=0, le=MAX_INTEGER, allow_inf_nan=False), Strict()]
+"""A number that need not be whole; one that is whole may be written as an integer."""
+
 EnvelopeVersion: TypeAlias = Annotated[
     int,
     Strict(),
@@ -53,6 +56,11 @@ SpanArray: TypeAlias = Annotated[
     Field(description="[first node, last node, chunks on each of them]"),
 ]
 
+NodeRanges: TypeAlias = Annotated[
+    list[tuple[Natural, Natural]],
+    Field(description="[first node, last node] of each range, ascending and disjoint."),
+]
+
 AllocationArray: TypeAlias = Annotated[
     list[list[SpanArray]],
     Field(description="For each group of the request its spans, ascending and disjoint."),
@@ -61,3 +69,15 @@ AllocationArray: TypeAlias = Annotated[
 Ask: TypeAlias = Literal["always", "actionable"]
 
 StateMode: TypeAlias = Literal["events", "snapshot"]
+
+DecisionMode: TypeAlias = Literal["each", "atomic"]
+
+OnReject: TypeAlias = Literal["report", "reask", "fail"]
+
+OnTimeout: TypeAlias = Literal["fail", "empty", "detach"]
+
+OnDisconnect: TypeAlias = Literal["fail", "wait"]
+
+OnNodeDown: TypeAlias = Literal["kill", "requeue"]
+
+LatencyModel: TypeAlias = Literal["zero", "fixed", "scaled", "measured"]

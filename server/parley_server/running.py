@@ -13,8 +13,16 @@ from parley_client.errors import ClientError
 from parley_client.policies import parameters_of
 from parley_server.errors import ParleyError, RunFailed, UsageError
 from parley_server.host.inprocess import run_in_process
+from parley_server.host.journal import Journal
 from parley_server.host.session import Offer, Session
-from parley_server.results import Recorder, RunDescription, RunFiles, prepare_directory
+from parley_server.host.transcripts import TranscriptFile
+from parley_server.results import (
+    Recorder,
+    RunDescription,
+    RunFiles,
+    prepare_directory,
+    reopen_directory,
+)
 from parley_server.version import __version__
 from parley_server.workload.files import digest_of
 
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from parley_client.allocators import Allocator
     from parley_protocol.messages import HelloBody
     from parley_server.engine import Simulation
+    from parley_server.host.journal import JournalEntry
     from parley_server.platform import PlatformDescription
     from parley_server.scenario import Scenario
     from parley_server.workload import SwfSource
@@ -31,8 +40,7 @@ if TYPE_CHECKING:
     Trace = Callable[[str, str, Any], None]
 
 _PROGRESS_NS = 100_000_000
-_EXIT_US = 1_000_000
-"""How long a process whose connection is closed may take to exit."""
+_FLUSH_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,9 @@ class RunOptions:
         audit: Check every invariant after every step; slow, for tests.
         progress: Called about ten times a second with the simulation.
         trace: Is told of each message: its direction, its type, its body.
+        transcript: A file for the whole dialogue.
+        journal: Keep every answer, so that the run can be taken up again if it breaks off.
+        resume: Take up the run that lies in the directory.
         poll: Called at every request and while waiting; what it raises ends the run.
     """
 
@@ -69,6 +80,9 @@ class RunOptions:
     audit: bool = False
     progress: Callable[[Simulation], None] | None = None
     trace: Trace | None = None
+    transcript: Path | None = None
+    journal: bool = False
+    resume: bool = False
     poll: Callable[[], None] | None = None
 
 
@@ -83,6 +97,7 @@ class Preparation:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.machine: PlatformDescription = scenario.describe_platform()
+        self.changes = scenario.changes(self.machine)
         # What is missing is told before anything is written.
         if scenario.dispatcher.command is None:
             named_dispatcher(scenario)
@@ -168,16 +183,27 @@ class Run:
         self._preparation = preparation
         self._options = options
         self._decider = decider
-        self._progressed_ns = 0
+        self._progressed_ns = self._flushed_ns = 0
         self._source: SwfSource | None = None
         self._failure: ParleyError | None = None
         self._summary: dict[str, Any] | None = None
-        self.files = prepare_directory(directory, force=options.force)
-        self._recorder = Recorder(self.files, preparation.describe(decider))
+        if options.resume:
+            self.files = reopen_directory(directory)
+            self._journal: Journal | None = Journal.reopen(self.files.journal, preparation.digest)
+        else:
+            self.files = prepare_directory(directory, force=options.force)
+            self._journal = None
+            if options.journal:
+                self._journal = Journal.create(self.files.journal, preparation.digest)
+        self._recorder = Recorder(self.files, preparation.describe(decider), resumed=options.resume)
         self.collect = self._recorder.collect
         self.timed = self._recorder.timed
         self.sink = self
-        self.session = Session(self._offer(), self)
+        offer = self._offer()
+        self.session = Session(offer, self, journal=self._journal)
+        self.transcript: TranscriptFile | None = None
+        if options.transcript is not None:
+            self.transcript = TranscriptFile(options.transcript, offer)
 
     # ------------------------------------------------------------------ running
 
@@ -193,6 +219,8 @@ class Run:
         failure: ParleyError | None = None
         reason: str | None = None
         try:
+            if self._options.resume:
+                self._recover()
             self._drive()
             self.session.require_completed()
         except ParleyError as error:
@@ -220,7 +248,13 @@ class Run:
             if self._source is not None:
                 reading = self._source.report.table()
                 self._source.close()
-            self._summary = self._recorder.close(simulation, reading, failure, reason=reason)
+            try:
+                self._summary = self._recorder.close(simulation, reading, failure, reason=reason)
+            finally:
+                if self._journal is not None:
+                    self._journal.close()
+                if self.transcript is not None:
+                    self.transcript.close()
         return self._summary
 
     def finished(self, failure: ParleyError | None) -> None:
@@ -233,9 +267,28 @@ class Run:
         if options.poll is not None:
             options.poll()
         self._recorder.tick(clock_ns, self.session.simulation)
+        if self.transcript is not None and clock_ns - self._flushed_ns > _FLUSH_NS:
+            self._flushed_ns = clock_ns
+            self.transcript.flush()
         if options.progress is not None and clock_ns - self._progressed_ns > _PROGRESS_NS:
             self._progressed_ns = clock_ns
             options.progress(self.session.simulation)
+
+    def _recover(self) -> None:
+        """Repeat what the journal holds, without a dispatcher."""
+        journal = self._journal
+        if journal is None or not journal.read_terms() or journal.terms is None:
+            return
+        self.session.begin(journal.terms)
+        answered = self.session.recover(self._ticking(journal.entries()))
+        self._recorder.skip_requests(answered)
+        journal.note_resumption()
+        self.session.epoch = journal.resumed
+
+    def _ticking(self, entries: Iterable[JournalEntry]) -> Iterator[JournalEntry]:
+        for entry in entries:
+            self.tick(time.perf_counter_ns())
+            yield entry
 
     def _drive(self) -> None:
         settings = self.scenario.dispatcher
@@ -251,28 +304,25 @@ class Run:
             )
         else:
             decider = self._decider or named_dispatcher(self.scenario)
-            run_in_process(self.session, decider, self, trace=self._options.trace)
+            run_in_process(
+                self.session,
+                decider,
+                self,
+                trace=self._options.trace,
+                transcript=self.transcript,
+            )
 
     def _drive_child(self, command: Sequence[str]) -> None:
         # In process needs neither ZeroMQ nor child processes.
-        from parley_server.host.child import Child  # noqa: PLC0415
-        from parley_server.host.router import Router  # noqa: PLC0415
+        from parley_server.supervision import run_with_child  # noqa: PLC0415
 
-        router = Router("tcp://127.0.0.1:*", self._open_hosted, limit=1, trace=self._options.trace)
-        patience: float | None = None
-        child: Child | None = None
-        try:
-            child = Child(command, router.endpoint)
-            watch = _Watch(self, child, router)
-            router.run(watch.look)
-            watch.require_success()
-        except BaseException:
-            patience = 0.2
-            raise
-        finally:
-            router.close()
-            if child is not None:
-                child.end(patience=patience)
+        run_with_child(
+            self,
+            command,
+            self._open_hosted,
+            restarts=self.scenario.session.restarts,
+            trace=self._options.trace,
+        )
 
     def _open_hosted(self, hello: HelloBody) -> Run:
         offered_scenario(hello, {self.scenario.name: self.scenario})
@@ -286,9 +336,10 @@ class Run:
             rules={key: str(value) for key, value in scenario.rules().items()},
             groups=preparation.machine.node_groups(),
             open_source=self._open_source,
+            conduct=scenario.conduct(),
+            changes=preparation.changes,
             on_overrun=scenario.run.on_overrun,
             seed=scenario.run.seed,
-            deadline_us=scenario.deadline_us,
             strict=scenario.run.strict,
             audit=self._options.audit,
         )
@@ -297,12 +348,7 @@ class Run:
         self._source = self.scenario.open_source(self._preparation.machine)
         return self._source
 
-    # ------------------------------------------------------------------ what the watch asks
-
-    @property
-    def opened(self) -> bool:
-        """Whether a dispatcher has said hello."""
-        return hasattr(self.session, "simulation")
+    # ------------------------------------------------------------------ what a watch asks
 
     @property
     def failure(self) -> ParleyError | None:
@@ -313,50 +359,6 @@ class Run:
         """Give whoever carries out the run a chance to end it."""
         if self._options.poll is not None:
             self._options.poll()
-
-
-class _Watch:
-    """Looks after a run's child process while the router waits for it."""
-
-    def __init__(self, run: Run, child: Any, router: Any) -> None:
-        self._run = run
-        self._child = child
-        self._router = router
-        self._began = time.monotonic()
-        self._ended = False
-
-    def require_success(self) -> None:
-        """Raise what the session failed of, if it did."""
-        failure = self._run.failure
-        if isinstance(failure, RunFailed) and failure.reason == "dispatcher_lost":
-            # How it exited says more than that its connection is closed.
-            failure = self._child.failure_within(_EXIT_US) or failure
-        if failure is not None:
-            raise failure
-
-    def look(self) -> None:
-        """Do nothing if all is well.
-
-        Raises:
-            ParleyError: The dispatcher has exited, was refused, or says no hello.
-        """
-        self._run.poll()
-        self.require_success()
-        if self._router.refused is not None:
-            raise RunFailed("protocol_error", f"the dispatcher: {self._router.refused}")
-        if self._child.ended:
-            # What it sent last may not have been read yet; so twice.
-            if self._ended:
-                raise self._child.failure()
-            self._ended = True
-        limit_us = self._run.scenario.deadline_us
-        if not self._run.opened and (time.monotonic() - self._began) * 1e6 > limit_us:
-            raise RunFailed(
-                "deadline_missed",
-                f"the dispatcher {self._child.command[0]!r} said no hello within "
-                f"{limit_us / 1e6:g} s (--deadline); does it connect to {{endpoint}} or "
-                "PARLEY_ENDPOINT?",
-            )
 
 
 def named_dispatcher(

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tomli_w
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -18,7 +18,12 @@ from parley_server.engine import OnOverrun
 from parley_server.errors import UsageError
 from parley_server.platform import GroupDescription, PlatformDescription, read_platform, uniform
 from parley_server.platform.description import MOST_NODES, Amount
-from parley_server.quantities import format_seconds, parse_duration
+from parley_server.quantities import parse_duration
+from parley_server.session_settings import (
+    NodeChangeSettings,
+    PositiveDuration,
+    SessionSettings,
+)
 from parley_server.settings import Settings, read_settings, validate
 from parley_server.workload import (
     EstimateMissing,
@@ -30,6 +35,10 @@ from parley_server.workload import (
 )
 from parley_server.workload.files import digest_of
 
+if TYPE_CHECKING:
+    from parley_server.engine import NodeChange
+    from parley_server.host.conduct import Conduct
+
 
 def _no_zero_byte(text: str) -> str:
     if "\0" in text:
@@ -38,8 +47,6 @@ def _no_zero_byte(text: str) -> str:
 
 
 PathText = Annotated[str, AfterValidator(_no_zero_byte)]
-
-Duration = Annotated[str | int, Field(description="Seconds, or text such as 90s, 5m, 4h, 2d.")]
 
 
 class PlatformSettings(Settings):
@@ -111,21 +118,11 @@ class RunSettings(Settings):
         default=OnOverrun.RUN, description="Whether a job may run on beyond its walltime."
     )
     seed: int = Field(default=0, ge=0, lt=2**53, description="For all that is random.")
-    deadline: Duration = Field(default="60s", description="Wall time for each answer.")
+    deadline: PositiveDuration = Field(default="60s", description="Wall time for each answer.")
     strict: bool = Field(default=False, description="A dropped line or rejected job is an error.")
-
-    @field_validator("deadline")
-    @classmethod
-    def _is_duration(cls, value: str | int) -> str:
-        try:
-            microseconds = parse_duration(str(value))
-        except UsageError as error:
-            raise ValueError(str(error)) from None
-        if not microseconds:
-            raise ValueError("a deadline is longer than 0 s")
-        if microseconds >= 2**53:
-            raise ValueError("a deadline is shorter than 285 years")
-        return f"{format_seconds(microseconds)}s"
+    on_node_down: Literal["kill", "requeue"] = Field(
+        default="kill", description="What becomes of the jobs on a node that goes down."
+    )
 
 
 class DispatcherSettings(Settings):
@@ -172,6 +169,8 @@ class Scenario(Settings):
     platform: PlatformSettings
     workload: WorkloadSettings
     run: RunSettings = Field(default_factory=RunSettings)
+    session: SessionSettings = Field(default_factory=SessionSettings)
+    node_changes: list[NodeChangeSettings] = Field(default_factory=list)
     dispatcher: DispatcherSettings = Field(default_factory=DispatcherSettings)
     results: ResultSettings = Field(default_factory=ResultSettings)
 
@@ -202,6 +201,20 @@ class Scenario(Settings):
     def deadline_us(self) -> int:
         """Wall time for each answer."""
         return parse_duration(str(self.run.deadline))
+
+    def conduct(self) -> Conduct:
+        """Return what both sides of a session can rely on."""
+        return self.session.conduct(
+            deadline_us=self.deadline_us, on_node_down=self.run.on_node_down
+        )
+
+    def changes(self, platform: PlatformDescription) -> list[NodeChange]:
+        """Return when nodes go out of service and come back.
+
+        Raises:
+            UsageError: The platform has no such nodes.
+        """
+        return [change.change(platform.node_count) for change in self.node_changes]
 
     def describe_platform(self) -> PlatformDescription:
         """Return the machine.
@@ -256,6 +269,12 @@ class Scenario(Settings):
             "limit": workload.limit,
             "strict": self.run.strict,
             "seed": self.run.seed,
+            "on_node_down": self.run.on_node_down,
+            "node_changes": [change.model_dump() for change in self.node_changes],
+            "on_reject": self.session.on_reject,
+            "reasks": self.session.reasks if self.session.on_reject == "reask" else None,
+            "latency": self.session.latency,
+            "dynamic_jobs": self.session.dynamic_jobs,
         }
 
     def digest(self, platform: PlatformDescription, *, workload_sha256: str | None = None) -> str:
@@ -316,7 +335,10 @@ class Scenario(Settings):
                 "seed": self.run.seed,
                 "deadline": self.run.deadline,
                 "strict": self.run.strict,
+                "on_node_down": self.run.on_node_down,
             },
+            "session": self.session.model_dump(),
+            "node_changes": rules["node_changes"],
             "dispatcher": dispatcher,
         }
         return tomli_w.dumps(_without_nothing(tables))
@@ -384,6 +406,16 @@ _FLAGS = {
     "seed": ("run", "seed"),
     "deadline": ("run", "deadline"),
     "strict": ("run", "strict"),
+    "on_node_down": ("run", "on_node_down"),
+    "on_reject": ("session", "on_reject"),
+    "reasks": ("session", "reasks"),
+    "on_timeout": ("session", "on_timeout"),
+    "on_disconnect": ("session", "on_disconnect"),
+    "reconnect": ("session", "reconnect"),
+    "restarts": ("session", "restarts"),
+    "latency": ("session", "latency"),
+    "dynamic_jobs": ("session", "dynamic_jobs"),
+    "state_digest": ("session", "state_digest"),
     "policy": ("dispatcher", "policy"),
     "allocator": ("dispatcher", "allocator"),
     "parameters": ("dispatcher", "parameters"),

@@ -101,6 +101,7 @@ class _Served:
         self._ended = ended
         self.session: Session = run.session
         self.sink = run
+        self.transcript = run.transcript
 
     def finished(self, failure: ParleyError | None) -> None:
         try:

@@ -12,9 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from parley_protocol import (
-    MAX_DEPTH,
+    FROM_CLIENT,
     MAX_INTEGER,
-    MAX_MESSAGE_BYTES,
     ProtocolError,
     decode,
     encode,
@@ -37,7 +36,7 @@ maps = st.dictionaries(texts, values, max_size=5)
 
 
 @st.composite
-def towers(draw, deepest=MAX_DEPTH):
+def towers(draw, deepest=FROM_CLIENT.depth):
     """Return a map nested as deep as drawn, arrays and maps in any order."""
     value = draw(scalars)
     for in_array in draw(st.lists(st.booleans(), max_size=deepest - 1)):
@@ -209,7 +208,7 @@ def test_what_is_outside_the_profile_is_malformed(frame):
 @pytest.mark.parametrize("inner", [None, [], {}], ids=["nil", "array", "map"])
 def test_nesting_ends_at_the_limit(in_arrays, inner):
     value = inner
-    for _ in range(MAX_DEPTH - 1 - (inner is not None)):
+    for _ in range(FROM_CLIENT.depth - 1 - (inner is not None)):
         value = [value] if in_arrays else {"k": value}
 
     deepest, error = decode(encode({"k": value})), refused_as(decode, encode({"k": [value]}))
@@ -233,7 +232,7 @@ def test_every_finite_float_passes(number):
 
 
 def test_a_frame_beyond_the_limit_is_malformed():
-    frame = encode({"k": "x" * MAX_MESSAGE_BYTES})
+    frame = encode({"k": "x" * FROM_CLIENT.message_bytes})
 
     error = refused_as(decode, frame)
 

@@ -11,7 +11,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from parley_client.dispatcher import Dispatcher, PolicyLike
 from parley_client.errors import ClientError, WrongUsage
-from parley_protocol.codec import MAX_MESSAGE_BYTES, decode, encode, read_server_message
+from parley_protocol.codec import FROM_CLIENT, decode, encode, read_server_message
 from parley_protocol.conversation import Conversation, Role
 from parley_protocol.errors import ProtocolError
 
@@ -150,7 +150,7 @@ class _Connection:
         if kind != "hello":
             message["re"] = self._re if re is None else re
         frame = encode(message)
-        if len(frame) > MAX_MESSAGE_BYTES:
+        if len(frame) > FROM_CLIENT.message_bytes:
             raise ClientError(f"a {kind} of {len(frame)} bytes is more than a server takes")
         self._socket.send_multipart((b"", frame))
         return self._receive(patient=kind != "hello")

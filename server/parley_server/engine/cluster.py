@@ -10,6 +10,7 @@ from parley_server.engine.errors import (
     BusyNode,
     ExclusiveChunks,
     MalformedSpan,
+    NodeIsDown,
     NoFit,
     SpansOutOfOrder,
     TooFewChunks,
@@ -59,13 +60,15 @@ class _Load:
         room: How many chunks of a shape it takes, as far as that was asked.
         steps: The load after so many chunks of a shape more (or fewer, if negative), and the
             (kind, amount) pairs by which its free amounts differ, as far as that was asked.
+        down: The node is out of service; nothing of it is free.
     """
 
-    __slots__ = ("capacity", "free", "room", "steps")
+    __slots__ = ("capacity", "down", "free", "room", "steps")
 
-    def __init__(self, free: tuple[int, ...], capacity: tuple[int, ...]) -> None:
+    def __init__(self, free: tuple[int, ...], capacity: tuple[int, ...], down: bool) -> None:  # noqa: FBT001
         self.free = free
         self.capacity = capacity
+        self.down = down
         self.room: dict[_Demand, int] = {}
         self.steps: dict[tuple[_Demand, int], tuple[_Load, tuple[tuple[int, int], ...]]] = {}
 
@@ -85,7 +88,7 @@ class _Demand:
 
     def room(self, load: _Load) -> int:
         """Return how many such chunks a node of this load takes."""
-        if not self.possible:
+        if not self.possible or load.down:
             return 0
         pairs = tuple(zip(load.free, self.amounts, strict=True))
         if self.exclusive:
@@ -97,6 +100,10 @@ class _Demand:
         if self.exclusive:
             return load.capacity if chunks < 0 else (0,) * len(load.free)
         return tuple(free - ask * chunks for free, ask in zip(load.free, self.amounts, strict=True))
+
+
+_OUT_OF_SERVICE = _Demand((), exclusive=True, possible=False)
+"""What a node that is down bears in the place of chunks: one takes it out, minus one ends that."""
 
 
 class _Asked(NamedTuple):
@@ -126,6 +133,20 @@ def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(result)
 
 
+_Range: TypeAlias = tuple[int, int]
+
+
+def _joined(ranges: Iterable[_Range]) -> list[_Range]:
+    """Join ascending ranges that touch."""
+    result: list[_Range] = []
+    for first, last in ranges:
+        if result and result[-1][1] + 1 >= first:
+            result[-1] = (result[-1][0], max(last, result[-1][1]))
+        else:
+            result.append((first, last))
+    return result
+
+
 class Cluster:
     """Nodes 0 to N-1 as runs of equally loaded neighbours.
 
@@ -137,13 +158,14 @@ class Cluster:
         node_count: N.
         free: Total free amount of each kind, in their order.
         capacity: Total amount of each kind, in their order.
+        in_service: The same, of the nodes that are up.
     """
 
     def __init__(self, groups: Sequence[NodeGroup]) -> None:
         self.kinds: tuple[str, ...] = tuple(sorted({kind for g in groups for kind in g.capacity}))
         self.groups = tuple(groups)
         self.node_count = sum(group.count for group in groups)
-        self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], _Load] = {}
+        self._known: dict[tuple[tuple[int, ...], tuple[int, ...], bool], _Load] = {}
         self._demands: dict[Shape, _Demand] = {}
         self._asked: dict[tuple[ChunkGroup, ...], _Asked] = {}
         self._firsts: list[int] = []
@@ -165,6 +187,7 @@ class Cluster:
             for kind in range(len(self.kinds))
         )
         self.free = list(self.capacity)
+        self.in_service = list(self.capacity)
 
     def fork(self) -> Cluster:
         """Return a copy that shares nothing that changes."""
@@ -174,17 +197,48 @@ class Cluster:
         twin._demands = {}
         twin._asked = {}
         twin._firsts = self._firsts.copy()
-        twin._loads = [twin._load(load.free, load.capacity) for load in self._loads]
+        twin._loads = [twin._load(load.free, load.capacity, load.down) for load in self._loads]
         twin._empty = tuple(
             (count, twin._load(load.free, load.capacity)) for count, load in self._empty
         )
         twin.free = self.free.copy()
+        twin.in_service = self.in_service.copy()
         return twin
 
-    def runs(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """Yield (first node, last node, free amount of each kind), ascending, all nodes once."""
+    def runs(self) -> Iterator[tuple[int, int, tuple[int, ...], bool]]:
+        """Yield (first node, last node, free amount of each kind, down), ascending, each once."""
         for index, load in enumerate(self._loads):
-            yield self._firsts[index], self._firsts[index + 1] - 1, load.free
+            yield self._firsts[index], self._firsts[index + 1] - 1, load.free, load.down
+
+    def down(self) -> list[tuple[int, int]]:
+        """Return the ranges of nodes that are out of service; O(runs)."""
+        return _joined((first, last) for first, last, _, down in self.runs() if down)
+
+    def other_than(self, ranges: Iterable[tuple[int, int]], *, down: bool) -> tuple[_Range, ...]:
+        """Return those among the nodes of *ranges* that are not (or not any more) *down*."""
+        return tuple(
+            _joined(
+                (max(first, begin), min(last, end))
+                for first, last in ranges
+                for begin, end, _, is_down in self.runs()
+                if is_down is not down and begin <= last and first <= end
+            )
+        )
+
+    def take_out(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Take empty nodes that are up out of service."""
+        self._serve(ranges, 1)
+
+    def bring_back(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Return nodes that are down to service."""
+        self._serve(ranges, -1)
+
+    def _serve(self, ranges: Iterable[tuple[int, int]], change: int) -> None:
+        before = self.free.copy()
+        for first, last in ranges:
+            self._change(first, last, _OUT_OF_SERVICE, change)
+        for kind, free in enumerate(before):
+            self.in_service[kind] += self.free[kind] - free
 
     def could_ever_hold(self, request: tuple[ChunkGroup, ...]) -> bool:
         """Whether the empty machine holds the request."""
@@ -294,14 +348,19 @@ class Cluster:
             self._demands[shape] = demand
         return demand
 
-    def _load(self, free: tuple[int, ...], capacity: tuple[int, ...]) -> _Load:
+    def _load(
+        self,
+        free: tuple[int, ...],
+        capacity: tuple[int, ...],
+        down: bool = False,  # noqa: FBT001, FBT002 - as the key has it
+    ) -> _Load:
         """Return the one object of a load: loads are alike if they are the same."""
-        key = (free, capacity)
+        key = (free, capacity, down)
         load = self._known.get(key)
         if load is None:
             if len(self._known) >= _MOST_KEPT:
                 self._forget()
-            load = self._known[key] = _Load(free, capacity)
+            load = self._known[key] = _Load(free, capacity, down)
         return load
 
     def _forget(self) -> None:
@@ -310,7 +369,7 @@ class Cluster:
         for load in kept:
             load.room.clear()
             load.steps.clear()
-        self._known = {(load.free, load.capacity): load for load in kept}
+        self._known = {(load.free, load.capacity, load.down): load for load in kept}
 
     def _room(self, load: _Load, demand: _Demand) -> int:
         if len(load.room) >= _MOST_KEPT:
@@ -322,7 +381,7 @@ class Cluster:
         self, load: _Load, demand: _Demand, chunks: int
     ) -> tuple[_Load, tuple[tuple[int, int], ...]]:
         free = demand.free_after(load, chunks)
-        after = self._load(free, load.capacity)
+        after = self._load(free, load.capacity, demand is _OUT_OF_SERVICE and chunks > 0)
         change = tuple(
             (kind, new - old)
             for kind, (new, old) in enumerate(zip(free, load.free, strict=True))
@@ -341,7 +400,8 @@ class Cluster:
             if room is None:
                 room = self._room(load, demand)
             if room < chunks:
-                raise BusyNode(max(first, self._firsts[index]), chunks, room)
+                node = max(first, self._firsts[index])
+                raise NodeIsDown(node) if load.down else BusyNode(node, chunks, room)
             index += 1
 
     def _change(self, first: int, last: int, demand: _Demand, chunks: int) -> None:

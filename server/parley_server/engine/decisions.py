@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from parley_server.engine.cluster import Allocation
-    from parley_server.engine.job import Instant
+    from parley_server.engine.job import Instant, Job
 
 
 class Start(NamedTuple):
@@ -31,12 +31,40 @@ class Kill(NamedTuple):
     job: int
 
 
+class Requeue(NamedTuple):
+    """End a running job at this instant and put it back in its place in the queue."""
+
+    id: int
+    job: int
+
+
+class Hold(NamedTuple):
+    """Let a pending job not be started until it is released."""
+
+    id: int
+    job: int
+
+
+class Release(NamedTuple):
+    """Let a held job be started again."""
+
+    id: int
+    job: int
+
+
 class Wake(NamedTuple):
     """Ask to be asked at an instant, whatever happens."""
 
     id: int
     timer: int
     at: Instant
+
+
+class CancelWake(NamedTuple):
+    """Give up a timer that waits."""
+
+    id: int
+    timer: int
 
 
 class Annotate(NamedTuple):
@@ -47,6 +75,25 @@ class Annotate(NamedTuple):
     expected_start: Instant | None = None
 
 
+class Submit(NamedTuple):
+    """Bring in a job that the workload does not hold.
+
+    Attributes:
+        job: Its number, name and submission are given when it is taken in.
+        at: When it is submitted; None is now.
+    """
+
+    id: int
+    job: Job
+    at: Instant | None = None
+
+
+class Stop(NamedTuple):
+    """End the whole run here."""
+
+    id: int
+
+
 class Refuse(NamedTuple):
     """What came from the dispatcher cannot be a decision; it is refused in its turn."""
 
@@ -55,7 +102,20 @@ class Refuse(NamedTuple):
     message: str
 
 
-Decision: TypeAlias = Start | Reject | Kill | Wake | Annotate | Refuse
+Decision: TypeAlias = (
+    Start
+    | Reject
+    | Kill
+    | Requeue
+    | Hold
+    | Release
+    | Wake
+    | CancelWake
+    | Annotate
+    | Submit
+    | Stop
+    | Refuse
+)
 
 
 class Outcome(NamedTuple):
@@ -64,12 +124,16 @@ class Outcome(NamedTuple):
     Attributes:
         code: Why it was rejected; None if it was applied.
         allocation: Where the job went, if the server placed it.
+        job: The number of a job that was brought in.
+        at: When it took effect, if that was later than it was asked for.
     """
 
     id: int
     code: str | None = None
     message: str | None = None
     allocation: Allocation | None = None
+    job: int | None = None
+    at: Instant | None = None
 
     @property
     def applied(self) -> bool:

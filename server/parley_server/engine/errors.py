@@ -50,6 +50,83 @@ class NotRunning(DecisionError):
 
 
 @dataclass
+class IsHeld(DecisionError):
+    """The job is held."""
+
+    code: ClassVar[str] = "job.held"
+    job: int
+
+    def __str__(self) -> str:
+        return f"job {self.job} is held; release it first"
+
+
+@dataclass
+class NotHeld(DecisionError):
+    """The job is pending and free to be started."""
+
+    code: ClassVar[str] = "job.not_held"
+    job: int
+
+    def __str__(self) -> str:
+        return f"job {self.job} is not held"
+
+
+@dataclass
+class NeverFits(DecisionError):
+    """The job to be brought in asks for more than the machine has."""
+
+    code: ClassVar[str] = "job.never_fits"
+    chunks: int
+
+    def __str__(self) -> str:
+        return f"the job asks for {self.chunks} chunks, more than the empty machine holds"
+
+
+@dataclass
+class NameTaken(DecisionError):
+    """A job of this name was brought in before."""
+
+    code: ClassVar[str] = "job.name"
+    name: str
+
+    def __str__(self) -> str:
+        return f"a job was submitted as {self.name!r} before"
+
+
+@dataclass
+class SubmittedInThePast(DecisionError):
+    """A job cannot be submitted before now."""
+
+    code: ClassVar[str] = "job.past"
+    at: int
+    now: int
+
+    def __str__(self) -> str:
+        return f"the job is to be submitted at {self.at} us, it is {self.now} us"
+
+
+@dataclass
+class RunStopped(DecisionError):
+    """A decision before this one has ended the run."""
+
+    code: ClassVar[str] = "run.stopped"
+
+    def __str__(self) -> str:
+        return "the run was stopped by a decision before this one"
+
+
+@dataclass
+class RolledBack(DecisionError):
+    """All decisions of a reply are carried out, or none."""
+
+    code: ClassVar[str] = "decision.rolled_back"
+    culprit: int
+
+    def __str__(self) -> str:
+        return f"decision {self.culprit} of the same reply was refused"
+
+
+@dataclass
 class WrongGroupCount(DecisionError):
     """The allocation has another number of groups than the request."""
 
@@ -176,6 +253,17 @@ class BusyNode(DecisionError):
 
 
 @dataclass
+class NodeIsDown(DecisionError):
+    """A node is out of service."""
+
+    code: ClassVar[str] = "node.down"
+    node: int
+
+    def __str__(self) -> str:
+        return f"node {self.node} is down"
+
+
+@dataclass
 class TimerInThePast(DecisionError):
     """A timer must lie after now."""
 
@@ -200,10 +288,28 @@ class TimerIsSet(DecisionError):
         return f"timer {self.timer} is set for {self.at} us already; use another number"
 
 
+@dataclass
+class UnknownTimer(DecisionError):
+    """No timer of this number waits."""
+
+    code: ClassVar[str] = "timer.unknown"
+    timer: int
+
+    def __str__(self) -> str:
+        return f"no timer {self.timer} waits; it has fired, was cancelled, or was never set"
+
+
 DECISION_ERRORS: tuple[type[DecisionError], ...] = (
     UnknownJob,
     NotPending,
     NotRunning,
+    IsHeld,
+    NotHeld,
+    NeverFits,
+    NameTaken,
+    SubmittedInThePast,
+    RunStopped,
+    RolledBack,
     WrongGroupCount,
     MalformedSpan,
     SpansOutOfOrder,
@@ -213,6 +319,8 @@ DECISION_ERRORS: tuple[type[DecisionError], ...] = (
     ExclusiveChunks,
     UnknownNode,
     BusyNode,
+    NodeIsDown,
     TimerInThePast,
     TimerIsSet,
+    UnknownTimer,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, get_args
 
 if TYPE_CHECKING:
     from parley_server.engine.job import Instant, Job, JobState
@@ -17,6 +17,10 @@ class Rank(IntEnum):
     NODE_CHANGE = 1
     SUBMISSION = 2
     TIMER = 3
+
+
+NodeRanges: TypeAlias = tuple[tuple[int, int], ...]
+"""First and last node of each range, ascending and disjoint."""
 
 
 class SessionStart(NamedTuple):
@@ -40,6 +44,20 @@ class JobEnded(NamedTuple):
     state: JobState
 
 
+class NodesDown(NamedTuple):
+    """Nodes went out of service; whatever ran there has ended before."""
+
+    at: Instant
+    nodes: NodeRanges
+
+
+class NodesUp(NamedTuple):
+    """Nodes came back into service, empty."""
+
+    at: Instant
+    nodes: NodeRanges
+
+
 class TimerFired(NamedTuple):
     """An instant that the dispatcher asked to be woken at."""
 
@@ -53,8 +71,11 @@ class WorkloadExhausted(NamedTuple):
     at: Instant
 
 
-Event: TypeAlias = SessionStart | JobSubmitted | JobEnded | TimerFired | WorkloadExhausted
+NodeChange: TypeAlias = NodesDown | NodesUp
+"""As an event, and as the entry of a script: the event names those that were not so before."""
 
-EVENT_KINDS: frozenset[type[Event]] = frozenset(
-    (SessionStart, JobSubmitted, JobEnded, TimerFired, WorkloadExhausted)
+Event: TypeAlias = (
+    SessionStart | JobSubmitted | JobEnded | NodeChange | TimerFired | WorkloadExhausted
 )
+
+EVENT_KINDS: frozenset[type[Event]] = frozenset(get_args(Event))

@@ -25,7 +25,7 @@ class RunningJob:
         final: The state it will then be in.
         work: What was left to do at *since*.
         speed: How fast it has got on from *since*.
-        moves: How often the end was moved: an older end in the agenda is void.
+        ticket: The agenda's number of its end: any other end there is void.
     """
 
     job: Job
@@ -37,7 +37,7 @@ class RunningJob:
     since: Instant
     speed: int | Fraction = 1
     attempt: int = 1
-    moves: int = 0
+    ticket: int = 0
     expected_start: Instant | None = None
 
     def work_left(self, now: Instant) -> Duration | Fraction:

@@ -58,6 +58,9 @@ def _check_nodes(simulation: Simulation) -> None:
             f"node {node} is held exclusively, by {tenants[node]} jobs",
         )
     _check_free(simulation, capacity, used, sealed)
+    for first, last in simulation.cluster.down():
+        tenant = any(tenants[first : last + 1])
+        _require(not tenant, f"nodes {first} to {last} are down, and a job is on one of them")
 
 
 def _check_free(
@@ -68,14 +71,16 @@ def _check_free(
 ) -> None:
     kinds = simulation.cluster.kinds
     totals = [0] * len(kinds)
+    in_service = [0] * len(kinds)
     seen = 0
-    for first, last, free in simulation.cluster.runs():
+    for first, last, free, down in simulation.cluster.runs():
         _require(first == seen, f"nodes {seen} to {first} are in no run")
         seen = last + 1
         for node in range(first, last + 1):
             for index, kind in enumerate(kinds):
                 total = capacity[node].get(kind, 0)
-                expected = 0 if sealed[node] else total - used[node].get(kind, 0)
+                expected = 0 if sealed[node] or down else total - used[node].get(kind, 0)
+                in_service[index] += 0 if down else total
                 _require(
                     free[index] == expected,
                     f"node {node} shows {free[index]} {kind} free where {expected} are",
@@ -86,12 +91,19 @@ def _check_free(
         totals == simulation.cluster.free,
         f"free in all: {totals}, the cluster says {simulation.cluster.free}",
     )
+    _require(
+        in_service == simulation.cluster.in_service,
+        f"in service: {in_service}, the cluster says {simulation.cluster.in_service}",
+    )
 
 
 def _check_jobs(simulation: Simulation) -> None:
     counts = simulation.counts
     both = simulation.pending.keys() & simulation.running.keys()
     _require(not both, f"jobs {sorted(both)} are pending and running at once")
+    _require(
+        simulation.holds <= simulation.pending.keys(), f"held, not pending: {simulation.holds}"
+    )
     _require(counts.pending == len(simulation.pending), "pending jobs are miscounted")
     _require(counts.running == len(simulation.running), "running jobs are miscounted")
     _require(

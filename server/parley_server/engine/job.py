@@ -17,7 +17,10 @@ Duration: TypeAlias = int
 
 
 class JobState(Enum):
-    """Where a job stands; the words are AccaSim's, with the ends told apart."""
+    """Where a job stands; the words are AccaSim's, with the ends told apart.
+
+    Requeued is the end of an attempt, not of a job.
+    """
 
     LOADED = "loaded"
     PENDING = "pending"
@@ -26,6 +29,7 @@ class JobState(Enum):
     FAILED = "failed"
     TIMED_OUT = "timed_out"
     KILLED = "killed"
+    REQUEUED = "requeued"
     REJECTED = "rejected"
 
 

@@ -57,6 +57,7 @@ class JobCounts:
 
     Attributes:
         never_fit: Those among the rejected that the empty machine could not hold.
+        requeues: Attempts that were given up; their jobs are counted where they are now.
     """
 
     submitted: int = 0
@@ -68,6 +69,7 @@ class JobCounts:
     killed: int = 0
     rejected: int = 0
     never_fit: int = 0
+    requeues: int = 0
 
     @property
     def ended(self) -> int:

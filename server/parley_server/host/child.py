@@ -14,7 +14,7 @@ from parley_server.errors import RunFailed, UsageError
 from parley_server.host import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _PATIENCE = 5.0
 """Seconds a dispatcher has to leave after the last message, before it is ended."""
@@ -28,12 +28,19 @@ class Child:
     Args:
         command: Program and arguments; `{endpoint}` in them is replaced.
         endpoint: Where the server listens; also in `PARLEY_ENDPOINT`.
+        environment: What else to set there.
 
     Raises:
         UsageError: There is no such command.
     """
 
-    def __init__(self, command: Sequence[str], endpoint: str) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        endpoint: str,
+        *,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.command = [part.replace("{endpoint}", endpoint) for part in command]
         require_command(self.command)
         lifeline, self._hold = os.pipe()
@@ -45,7 +52,7 @@ class Child:
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=_stderr(),
-                env={**os.environ, "PARLEY_ENDPOINT": endpoint},
+                env={**_inherited(), "PARLEY_ENDPOINT": endpoint, **(environment or {})},
                 pass_fds=[lifeline],
                 # What is sent to our whole process group must not end the guard before its time.
                 start_new_session=True,
@@ -111,6 +118,12 @@ def require_command(command: Sequence[str]) -> None:
             f"-- python {program}"
         )
     raise UsageError(f"there is no command {program!r}")
+
+
+def _inherited() -> dict[str, str]:
+    """Return our environment without what another server may have told us as its dispatcher."""
+    hidden = {"PARLEY_SESSION", "PARLEY_TOKEN"}
+    return {name: value for name, value in os.environ.items() if name not in hidden}
 
 
 def _stderr() -> int | None:

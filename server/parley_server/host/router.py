@@ -1,4 +1,4 @@
-"""Many sessions on one ZeroMQ ROUTER socket, without a thread.
+"""Many sessions on one ZeroMQ ROUTER socket, in one loop.
 
 A session is an engine that waits for a reply. The loop takes whatever has arrived, gives each
 session that has something to simulate a bounded turn, and looks at the clock; no dispatcher and
@@ -7,77 +7,30 @@ no long quiet stretch keeps another session waiting.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections import OrderedDict, deque
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-import zmq
-from zmq.utils.monitor import recv_monitor_message
-
-from parley_protocol.codec import MAX_MESSAGE_BYTES, decode, encode, read_client_message
+from parley_protocol.codec import decode, dialect_of, encode, read_client_message
 from parley_protocol.conversation import Conversation, Role, State
 from parley_protocol.errors import ProtocolError
+from parley_protocol.transcript import masked
 from parley_server.engine import PAUSED
-from parley_server.errors import ParleyError, RunFailed, UsageError
+from parley_server.errors import ParleyError, RunFailed
 from parley_server.host.inprocess import BUDGET
+from parley_server.host.peer import Hosted, Peer
+from parley_server.host.session import STRIKES
+from parley_server.host.wire import TICK_MS, Arrival, Curve, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from parley_protocol.messages import ClientMessage, DecisionReply, HelloBody
-    from parley_server.host.session import Session, Sink
+    from parley_protocol.messages import ClientMessage, DecisionReply, Hello, HelloBody
 
-STRIKES = 3
-"""Messages that cannot be decoded before a session fails."""
-
-_TICK_NS = 100_000_000
+_TICK_NS = TICK_MS * 1_000_000
 """How often deadlines and child processes are looked at, nanoseconds."""
 
 _MOST_STRANGERS = 1024
-_MOST_UNREAD = 64
-_LINGER_MS = 2000
-
-
-class Hosted(Protocol):
-    """A run that a session belongs to, as the router needs to know it."""
-
-    @property
-    def session(self) -> Session:
-        """Where the simulation is."""
-        ...
-
-    @property
-    def sink(self) -> Sink:
-        """Who keeps what it leaves behind."""
-        ...
-
-    def finished(self, failure: ParleyError | None) -> None:
-        """The session is over: complete if there is no failure, or broken off."""
-        ...
-
-
-@dataclass(slots=True)
-class _Peer:
-    """A dispatcher on the other end, from its hello to its end."""
-
-    identity: bytes
-    hosted: Hosted
-    name: str
-    connection: int
-    epoch: int = 1
-    conversation: Conversation = field(default_factory=Conversation)
-    envelope: list[bytes] = field(default_factory=list)
-    seq: int = 0
-    awaited: int = 0
-    strikes: int = 0
-    deadline_ns: int = 0
-    now: int = 0
-    asked_ns: int = 0
-    answered_ns: int = 0
-    gone: bool = False
-    suspect: bool = False
 
 
 class Router:
@@ -87,8 +40,10 @@ class Router:
         endpoint: Where to listen; `tcp://127.0.0.1:*` takes a free port.
         open_hosted: Makes the run for a hello; may raise what `Session.open` raises.
         limit: How many sessions to host in all; None is without limit.
+        at_once: How many of them at the same time; None is without limit.
+        curve: Keys with which to encrypt.
         trace: Is told of each message: its direction, `>` to a dispatcher or `<` from one, its
-            type, and its body.
+            type, and its body; tokens are masked.
 
     Attributes:
         endpoint: Where it listens, with the port.
@@ -97,6 +52,7 @@ class Router:
 
     Raises:
         UsageError: It cannot listen there.
+        InputError: A certificate cannot be read.
     """
 
     def __init__(
@@ -105,41 +61,27 @@ class Router:
         open_hosted: Callable[[HelloBody], Hosted],
         *,
         limit: int | None = None,
+        at_once: int | None = None,
+        curve: Curve | None = None,
         trace: Callable[[str, str, Any], None] | None = None,
     ) -> None:
-        _require_loopback(endpoint)
         self._open = open_hosted
         self._limit = limit
+        self._at_once = at_once
         self._trace = trace
         self._opened = 0
         self.finished = 0
         self.refused: ProtocolError | None = None
-        self._peers: dict[bytes, _Peer] = {}
+        self._sessions: dict[str, Peer] = {}
+        self._peers: dict[bytes, Peer] = {}
         self._strangers: OrderedDict[bytes, int] = OrderedDict()
-        self._runnable: deque[_Peer] = deque()
-        self._context = zmq.Context()
-        self._socket = self._context.socket(zmq.ROUTER)
-        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        self._socket.setsockopt(zmq.ROUTER_HANDOVER, 0)
-        self._socket.setsockopt(zmq.LINGER, _LINGER_MS)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
-        # Who does not read its answers is taken for gone, before they fill the memory.
-        self._socket.setsockopt(zmq.SNDHWM, _MOST_UNREAD)
-        self._socket.setsockopt(zmq.RCVTIMEO, _TICK_NS // 1_000_000)
-        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-        try:
-            self._socket.bind(endpoint)
-        except zmq.ZMQError as error:
-            self.close()
-            raise UsageError(f"cannot listen at {endpoint!r}: {error}") from None
-        self.endpoint: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
+        self._runnable: deque[Peer] = deque()
+        self._wire = Wire(endpoint, curve)
+        self.endpoint = self._wire.endpoint
 
     def close(self) -> None:
         """Send what is still on its way and let go of the socket."""
-        self._socket.disable_monitor()
-        self._monitor.close()
-        self._socket.close()
-        self._context.term()
+        self._wire.close()
 
     def run(self, watch: Callable[[], None] | None = None) -> None:
         """Host sessions until as many as the limit says are over.
@@ -150,7 +92,9 @@ class Router:
         looked_ns = 0
         runnable = self._runnable
         while self._limit is None or self.finished < self._limit:
-            self._receive(zmq.DONTWAIT if runnable else 0)
+            arrival = self._wire.receive(self._peers, wait=not runnable)
+            if arrival is not None:
+                self._take(arrival)
             if runnable:
                 self._advance(runnable.popleft())
             clock_ns = time.perf_counter_ns()
@@ -162,66 +106,84 @@ class Router:
 
     def fail_all(self, failure: ParleyError) -> None:
         """Break every open session off and tell its dispatcher."""
-        for peer in list(self._peers.values()):
+        for peer in list(self._sessions.values()):
             self._fail(peer, failure, _explanation(failure))
 
     # ------------------------------------------------------------------ receiving
 
-    def _receive(self, flags: int) -> None:
-        """Take one message, if one comes soon, and see to it that it gets its one answer."""
-        try:
-            # Not polled first: that would cost more than receiving does.
-            identity = self._socket.recv(flags)
-        except zmq.Again:
-            return
-        peer = self._peers.get(identity)
+    def _take(self, arrival: Arrival) -> None:
+        """See to it that a message gets its one answer."""
+        peer = self._peers.get(arrival.identity)
         if peer is not None:
-            frames, connection = self._socket.recv_multipart(), peer.connection
+            peer.envelope = arrival.envelope
         else:
-            frames, connection = self._receive_from_stranger()
+            # Numbers are used again: those that are gone must be forgotten before one is new.
+            self._note_disconnections()
         try:
-            cut = frames.index(b"") + 1
-        except ValueError:
-            cut = len(frames)
-        envelope = [identity, *frames[:cut]]
-        if peer is not None:
-            peer.envelope = envelope
-        try:
-            message = _decode(frames[cut:])
-            if peer is None:
-                self._greet(envelope, message, connection)
-            else:
+            message = self._decode(peer, arrival)
+            if peer is not None:
                 self._converse(peer, message)
+            elif message["type"] == "hello":
+                self._greet(arrival, message)
+            else:
+                self._turn_away(message)
         except ProtocolError as error:
-            self._refuse(identity, envelope, error)
+            self._refuse(peer, arrival, error)
         except ParleyError as error:
             if peer is None:
                 raise
             self._fail(peer, error, _explanation(error))
 
-    def _receive_from_stranger(self) -> tuple[list[bytes], int]:
-        """Return a message's frames and the number of the connection they came by."""
-        parts = self._socket.recv_multipart(copy=False)
-        # Numbers are used again: those that are gone must be forgotten before one of them is new.
-        self._note_disconnections()
-        return [part.bytes for part in parts], int(parts[0].get(zmq.SRCFD))
+    def _decode(self, peer: Peer | None, arrival: Arrival) -> ClientMessage:
+        """Return what a message says, and note it.
+
+        Raises:
+            ProtocolError: It cannot be decoded.
+        """
+        frame, message = b"".join(arrival.payload), None
+        try:
+            if len(arrival.payload) != 1:
+                raise ProtocolError(
+                    "encoding.malformed",
+                    f"{len(arrival.payload)} frames behind the empty one; a DEALER sends an empty "
+                    "frame, then one with the message",
+                )
+            if peer is not None and dialect_of(frame) is not peer.dialect:
+                raise ProtocolError(
+                    "encoding.dialect",
+                    f"the session began in {peer.dialect.value}; stay with it",
+                    supported=[peer.dialect.value],
+                )
+            message = read_client_message(decode(frame))
+        finally:
+            transcript = peer.hosted.transcript if peer is not None else None
+            if peer is not None and transcript is not None:
+                transcript.note("<", frame, message, now_us=peer.now)
+        return message
 
     def _note_disconnections(self) -> None:
         """Mark the peers whose connection was closed, as the socket's monitor tells it."""
-        while self._monitor.poll(0):
-            connection = recv_monitor_message(self._monitor)["value"]
+        for connection in self._wire.closed_connections():
             for peer in self._peers.values():
                 peer.gone |= peer.connection == connection
 
-    def _greet(self, envelope: list[bytes], message: ClientMessage, connection: int) -> None:
-        """Open a session for whoever says hello."""
-        if message["type"] != "hello":
-            Conversation().check(Role.CLIENT, message["type"])
-            return
-        if self._limit is not None and self._opened >= self._limit:
-            raise ProtocolError("limit.sessions", "no further session is taken here", fatal=True)
+    # ------------------------------------------------------------------ strangers
+
+    def _greet(self, arrival: Arrival, message: Hello) -> None:
+        """Open a session for whoever says hello, or give it the one it resumes."""
         body = message["body"]
         self._tell("<", "hello", body)
+        resume = body.get("resume")
+        if resume is not None:
+            peer = self._resumed(arrival, message, resume["session"])
+        else:
+            peer = self._opened_for(arrival, message)
+        self._peers[peer.identity] = peer
+        self._strangers.pop(peer.identity, None)
+
+    def _opened_for(self, arrival: Arrival, message: Hello) -> Peer:
+        body = message["body"]
+        self._require_room()
         try:
             hosted = self._open(body)
         except ParleyError as error:
@@ -234,57 +196,121 @@ class Router:
         except ParleyError as error:
             hosted.finished(error)
             raise ProtocolError("server.failed", str(error), fatal=True) from None
+        if self._at_once is not None:
+            welcome["limits"]["sessions"] = self._at_once
         self._opened += 1
-        peer = _Peer(envelope[0], hosted, secrets.token_hex(8), connection, envelope=envelope)
+        hosted.session.name = str(self._opened)
+        peer = Peer(arrival.identity, hosted, arrival.connection, arrival.envelope)
+        self._sessions[peer.name] = peer
+        self._welcome(peer, arrival, message, welcome)
+        return peer
+
+    def _resumed(self, arrival: Arrival, message: Hello, name: str) -> Peer:
+        peer = self._sessions.get(name)
+        if peer is None or peer.farewell is not None:
+            if self._is_over(name):
+                raise ProtocolError("session.over", f"session {name} has ended", fatal=True)
+            raise ProtocolError(
+                "session.token",
+                f"there is no session {name[:64]!r}",
+                "body.resume.session",
+                fatal=True,
+            )
+        welcome = peer.session.resume(message["body"])
+        self._peers.pop(peer.identity, None)
+        peer.take_over(arrival.identity, arrival.connection, arrival.envelope)
+        self._welcome(peer, arrival, message, welcome)
+        return peer
+
+    def _welcome(self, peer: Peer, arrival: Arrival, message: Hello, welcome: Any) -> None:
+        (frame,) = arrival.payload
+        peer.dialect = dialect_of(frame)
+        transcript = peer.hosted.transcript
+        if transcript is not None:
+            transcript.note("<", frame, message, now_us=peer.now)
         peer.conversation.follow(Role.CLIENT, "hello")
-        self._peers[peer.identity] = peer
-        self._strangers.pop(peer.identity, None)
         self._say(peer, "welcome", welcome)
         self._await(peer)
 
-    def _converse(self, peer: _Peer, message: ClientMessage) -> None:
-        kind = message["type"]
-        peer.conversation.check(Role.CLIENT, kind)
-        if message["type"] == "hello":
+    def _require_room(self) -> None:
+        all_taken = self._limit is not None and self._opened >= self._limit
+        if all_taken or (self._at_once is not None and len(self._sessions) >= self._at_once):
+            raise ProtocolError("limit.sessions", "no further session is taken here", fatal=True)
+
+    def _is_over(self, name: str) -> bool:
+        return name.isdecimal() and name.isascii() and 0 < int(name[:20]) <= self._opened
+
+    def _turn_away(self, message: Any) -> None:
+        """Tell a stranger why a `ClientMessage` other than a hello is not listened to.
+
+        Raises:
+            ProtocolError: Always.
+        """
+        name = message["session"]
+        peer = self._sessions.get(name)
+        if peer is None:
+            if self._is_over(name):
+                raise ProtocolError("session.over", f"session {name} has ended", fatal=True)
+            Conversation().check(Role.CLIENT, message["type"])
+        elif peer.detached or message["epoch"] < peer.session.epoch:
+            raise ProtocolError(
+                "epoch.stale",
+                f"session {name} is for others to decide now; only who resumes it is heard",
+                "epoch",
+                [str(peer.session.epoch)],
+                fatal=True,
+            )
+        raise ProtocolError(
+            "session.unknown",
+            f"session {name[:64]!r} is not this connection's; say hello with resume",
+            "session",
+        )
+
+    # ------------------------------------------------------------------ in a session
+
+    def _converse(self, peer: Peer, message: ClientMessage) -> None:
+        if peer.overdue is not None:
+            self._on_overdue(peer, message)
             return
-        if message["session"] != peer.name or message["epoch"] != peer.epoch:
-            raise ProtocolError(
-                "session.unknown",
-                f"session {message['session'][:64]!r}, epoch {message['epoch']} is not open here",
-                "session",
-                [peer.name],
-            )
-        expected = peer.seq if message["type"] in {"ping", "bye"} else peer.awaited
-        if message["re"] != expected and message["re"] != peer.awaited:
-            raise ProtocolError(
-                "sequence.mismatch",
-                f"an answer to message {message['re']}, {peer.awaited} waits for one",
-                "re",
-                [str(peer.awaited)],
-            )
-        if message["type"] != "decision.reply":
-            self._tell("<", kind, message["body"])
+        peer.check(message)
+        kind = message["type"]
+        if message["type"] == "decision.reply":
+            self._on_reply(peer, message)
+            return
+        self._tell("<", kind, message["body"])
+        peer.conversation.follow(Role.CLIENT, kind)
         match message["type"]:
             case "ready":
-                peer.conversation.follow(Role.CLIENT, kind)
-                peer.answered_ns = time.perf_counter_ns()
-                self._runnable.append(peer)
-            case "decision.reply":
-                self._on_reply(peer, message)
-            case "ping":
-                peer.conversation.follow(Role.CLIENT, kind)
-                self._say(peer, "pong", {})
+                self._on_ready(peer)
             case "bye":
-                peer.conversation.follow(Role.CLIENT, kind)
                 self._on_bye(peer)
+            case "ping":
+                self._say(peer, "pong", {})
+            case "state.request":
+                self._say(peer, "state.snapshot", peer.session.snapshot())
+            case "progress":
+                self._extend(peer)
+                self._say(peer, "progress.ack", {"deadline_ms": self._deadline_us(peer) // 1000})
 
-    def _on_reply(self, peer: _Peer, message: DecisionReply) -> None:
+    def _on_ready(self, peer: Peer) -> None:
+        """Go on: with what was asked before the session was resumed, if anything was."""
+        peer.answered_ns = time.perf_counter_ns()
+        if peer.farewell is not None:
+            self._say_farewell(peer)
+            return
+        request = peer.session.request_again(resumed=True)
+        if request is not None:
+            self._ask(peer, request)
+        elif peer not in self._runnable:
+            self._runnable.append(peer)
+
+    def _on_reply(self, peer: Peer, message: DecisionReply) -> None:
         arrived = time.perf_counter_ns()
         body = message["body"]
         self._tell("<", "decision.reply", body)
-        peer.hosted.session.reply(body)
-        peer.conversation.follow(Role.CLIENT, "decision.reply")
         round_trip_us = (arrived - peer.asked_ns) // 1000
+        peer.charged_us = peer.session.reply(body, wall_us=round_trip_us)
+        peer.conversation.follow(Role.CLIENT, "decision.reply")
         dispatcher_us = min(body.get("compute_us") or 0, round_trip_us)
         peer.hosted.sink.timed(
             peer.now,
@@ -295,110 +321,207 @@ class Router:
         peer.answered_ns = arrived
         self._runnable.append(peer)
 
-    def _on_bye(self, peer: _Peer) -> None:
-        self._say(peer, "session.end", peer.hosted.session.end_body("bye"))
+    def _on_overdue(self, peer: Peer, message: Any) -> None:
+        """Answer a `ClientMessage` of a peer that does not know yet that it was late."""
+        kind = message["type"]
+        peer.check_overdue(message)
+        self._tell("<", kind, message["body"])
+        if peer.farewell is not None:
+            self._say_farewell(peer)
+        elif kind == "decision.reply":
+            self._on_late_reply(peer, message)
+        elif kind == "bye":
+            self._on_bye(peer)
+        elif kind == "progress":
+            self._post(peer, "progress.ack", {"deadline_ms": 0})
+        elif kind == "ping":
+            self._post(peer, "pong", {})
+        else:
+            self._post(peer, "state.snapshot", peer.session.snapshot())
+
+    def _on_late_reply(self, peer: Peer, message: DecisionReply) -> None:
+        peer.overdue = None
+        peer.session.reply_late(message["body"])
+        if peer.conversation.state is State.DECIDING:
+            request = peer.session.request_again()
+            if request is not None:
+                self._ask(peer, request)
+
+    def _on_bye(self, peer: Peer) -> None:
+        self._post(peer, "session.end", peer.session.end_body("bye"))
         self._forget(
             peer, RunFailed("dispatcher_left", "the dispatcher said bye before the run was over")
         )
 
     # ------------------------------------------------------------------ advancing
 
-    def _advance(self, peer: _Peer) -> None:
+    def _advance(self, peer: Peer) -> None:
         """Give a session a turn; it is then asked, over, or runnable again."""
         hosted = peer.hosted
         try:
             message = hosted.session.advance(BUDGET)
-            hosted.sink.tick(peer.answered_ns)
+            hosted.sink.tick(time.perf_counter_ns())
         except ParleyError as error:
             self._fail(peer, error, _explanation(error))
             return
         if message is PAUSED:
             self._runnable.append(peer)
         elif "reason" in message:
-            self._say(peer, "session.end", message)
-            try:
-                hosted.session.require_completed()
-            except RunFailed as failure:
-                self._forget(peer, failure)
-            else:
-                self._forget(peer, None)
+            self._end(peer, message)
+        elif peer.conversation.state is State.RUNNING and peer.overdue is None:
+            self._ask(peer, message)
         else:
-            peer.now = message["now_us"]
-            self._say(peer, "decision.request", message)
-            self._await(peer)
+            self._keep(peer, message["now_us"])
 
-    def _await(self, peer: _Peer) -> None:
+    def _ask(self, peer: Peer, request: Any) -> None:
+        """Send a request; the conversation has come to where it waits for the reply."""
+        if peer.conversation.state is State.RUNNING:
+            peer.conversation.follow(Role.SERVER, "decision.request")
+        peer.now = request["now_us"]
+        self._post(peer, "decision.request", request)
+        peer.asked_ns = time.perf_counter_ns()
+        self._await(peer)
+
+    def _keep(self, peer: Peer, now_us: int) -> None:
+        """Leave a request unsent until its peer has spoken: it was late, or is being replaced."""
+        peer.now = now_us
+        if peer.conversation.state is State.RUNNING and not peer.detached:
+            peer.conversation.follow(Role.SERVER, "decision.request")
+            self._extend(peer)
+
+    def _end(self, peer: Peer, body: Any) -> None:
+        """Finish a run; a peer that owes a message is told when it comes."""
+        failure: RunFailed | None = None
+        try:
+            peer.session.require_completed()
+        except RunFailed as error:
+            failure = error
+        if peer.conversation.state is State.RUNNING and peer.overdue is None:
+            self._say(peer, "session.end", body)
+        elif not peer.detached:
+            peer.farewell = body
+            self._extend(peer)
+            peer.hosted.finished(failure)
+            return
+        self._forget(peer, failure)
+
+    def _say_farewell(self, peer: Peer) -> None:
+        self._post(peer, "session.end", peer.farewell)
+        self._drop(peer)
+
+    # ------------------------------------------------------------------ the clock
+
+    def _await(self, peer: Peer) -> None:
         """Wait for the answer to what was said just now, but not for ever."""
         peer.awaited = peer.seq
-        peer.asked_ns = time.perf_counter_ns()
-        peer.deadline_ns = peer.asked_ns + peer.hosted.session.offer.deadline_us * 1000
+        self._extend(peer)
+
+    def _extend(self, peer: Peer) -> None:
+        """Let the clock of the deadline begin anew."""
+        peer.deadline_ns = time.perf_counter_ns() + self._deadline_us(peer) * 1000
+
+    def _deadline_us(self, peer: Peer) -> int:
+        return peer.session.offer.conduct.deadline_us
 
     def _look_around(self, clock_ns: int) -> None:
         self._note_disconnections()
-        for peer in list(self._peers.values()):
+        for peer in list(self._sessions.values()):
             try:
                 peer.hosted.sink.tick(clock_ns)
                 self._look_after(peer, clock_ns)
             except ParleyError as error:
                 self._fail(peer, error, _explanation(error))
 
-    def _look_after(self, peer: _Peer, clock_ns: int) -> None:
-        """Raise what a peer has failed of: it is gone, or late.
+    def _look_after(self, peer: Peer, clock_ns: int) -> None:
+        """See to a peer that is gone, or late.
 
-        What it sent last may wait to be read; so it is only suspected at first, and failed at the
-        next look, a tenth of a second and at least one message later.
+        What it sent last may wait to be read; so it is only suspected at first, and dealt with at
+        the next look, a tenth of a second and at least one message later.
+
+        Raises:
+            RunFailed: Its session cannot go on.
         """
-        waiting = peer.conversation.state in {State.NEGOTIATED, State.DECIDING}
-        late = waiting and clock_ns > peer.deadline_ns
-        if not late and not peer.gone:
+        late = (peer.waited_for or peer.detached or peer.farewell) and clock_ns > peer.deadline_ns
+        gone = peer.gone and not peer.detached
+        if not late and not gone:
             peer.suspect = False
         elif not peer.suspect:
             peer.suspect = True
-        elif peer.gone:
+        elif peer.farewell is not None:
+            self._drop(peer)
+        elif gone:
+            self._on_disconnection(peer, clock_ns)
+        else:
+            self._on_deadline(peer, clock_ns)
+
+    def _on_disconnection(self, peer: Peer, clock_ns: int) -> None:
+        if peer.session.offer.conduct.on_disconnect == "fail":
             raise RunFailed("dispatcher_lost", "the dispatcher has closed its connection")
+        self._detach(peer, clock_ns)
+
+    def _on_deadline(self, peer: Peer, clock_ns: int) -> None:
+        conduct = peer.session.offer.conduct
+        if peer.detached:
+            raise RunFailed(
+                "dispatcher_lost",
+                "the dispatcher is gone, and none resumed its session within "
+                f"{conduct.reconnect_us / 1e6:g} s (--reconnect)",
+            )
+        if conduct.on_timeout == "detach":
+            self._detach(peer, clock_ns)
+        elif conduct.on_timeout == "empty" and peer.conversation.state is State.DECIDING:
+            self._take_for_empty(peer)
         else:
             what = "ready" if peer.conversation.state is State.NEGOTIATED else "reply"
-            limit_s = peer.hosted.session.offer.deadline_us / 1e6
             raise RunFailed(
                 "deadline_missed",
-                f"the dispatcher sent no {what} within {limit_s:g} s (--deadline)",
+                f"the dispatcher sent no {what} within {conduct.deadline_us / 1e6:g} s "
+                "(--deadline)",
             )
+
+    def _detach(self, peer: Peer, clock_ns: int) -> None:
+        """Hear nobody but who resumes the session; simulated time stands still meanwhile."""
+        self._peers.pop(peer.identity, None)
+        peer.detached = True
+        peer.suspect = False
+        peer.deadline_ns = clock_ns + peer.session.offer.conduct.reconnect_us * 1000
+
+    def _take_for_empty(self, peer: Peer) -> None:
+        if peer.overdue is None:
+            peer.overdue = peer.awaited
+        peer.suspect = False
+        peer.session.take_for_empty()
+        peer.conversation.follow(Role.CLIENT, "decision.reply")
+        self._runnable.append(peer)
 
     # ------------------------------------------------------------------ sending
 
-    def _say(self, peer: _Peer, kind: str, body: Any) -> None:
+    def _say(self, peer: Peer, kind: str, body: Any) -> None:
         peer.conversation.follow(Role.SERVER, kind)
         self._post(peer, kind, body)
 
-    def _post(self, peer: _Peer, kind: str, body: Any) -> None:
+    def _post(self, peer: Peer, kind: str, body: Any) -> None:
         peer.seq += 1
         self._tell(">", kind, body)
         message = {
             "v": 1,
             "type": kind,
             "session": peer.name,
-            "epoch": peer.epoch,
+            "epoch": peer.session.epoch,
             "seq": peer.seq,
             "body": body,
         }
-        peer.gone |= not self._send(peer.envelope, message)
+        frame = encode(message, peer.dialect)
+        transcript = peer.hosted.transcript
+        if transcript is not None:
+            transcript.note(">", frame, message, now_us=peer.now, charged_us=peer.charged_us)
+            peer.charged_us = 0
+        if not peer.detached:
+            peer.gone |= not self._wire.send(peer.envelope, frame)
 
-    def _send(self, envelope: Sequence[bytes], message: dict[str, Any]) -> bool:
-        """Send to a peer; whether it is still there."""
-        try:
-            self._socket.send_multipart([*envelope, encode(message)], zmq.DONTWAIT)
-        except zmq.ZMQError as error:
-            if error.errno not in {zmq.EHOSTUNREACH, zmq.EAGAIN}:
-                raise
-            return False
-        return True
-
-    def _refuse(self, identity: bytes, envelope: Sequence[bytes], error: ProtocolError) -> None:
+    def _refuse(self, peer: Peer | None, arrival: Arrival, error: ProtocolError) -> None:
         """Answer a message that counts as never sent; too many of them end the session."""
-        peer = self._peers.get(identity)
-        strikes = 0
-        if error.code in {"encoding.malformed", "message.invalid"}:
-            strikes = self._strike(identity, peer)
+        strikes = self._strike(arrival.identity, peer) if error.undecodable else 0
         if strikes >= STRIKES:
             error = ProtocolError(
                 "message.undecodable",
@@ -407,7 +530,9 @@ class Router:
             )
         if peer is None:
             self._tell(">", "error", error.body())
-            self._send(envelope, {"v": 1, "type": "error", "body": error.body()})
+            dialect = dialect_of(b"".join(arrival.payload[:1]))
+            answer = {"v": 1, "type": "error", "body": error.body()}
+            self._wire.send(arrival.envelope, encode(answer, dialect))
             if error.fatal and not self._opened:
                 self.refused = error
         elif error.fatal:
@@ -415,7 +540,7 @@ class Router:
         else:
             self._post(peer, "error", error.body())
 
-    def _strike(self, identity: bytes, peer: _Peer | None) -> int:
+    def _strike(self, identity: bytes, peer: Peer | None) -> int:
         if peer is not None:
             peer.strikes += 1
             return peer.strikes
@@ -425,55 +550,37 @@ class Router:
             self._strangers.popitem(last=False)
         return strikes
 
-    def _fail(self, peer: _Peer, failure: ParleyError, error: ProtocolError) -> None:
+    def _fail(self, peer: Peer, failure: ParleyError, error: ProtocolError) -> None:
         peer.conversation.fail()
         self._post(peer, "error", error.body())
         self._forget(peer, failure)
 
-    def _forget(self, peer: _Peer, failure: ParleyError | None) -> None:
-        del self._peers[peer.identity]
+    def _forget(self, peer: Peer, failure: ParleyError | None) -> None:
+        already_finished = peer.farewell is not None
+        self._drop(peer)
+        if not already_finished:
+            peer.hosted.finished(failure)
+
+    def _drop(self, peer: Peer) -> None:
+        """Have nothing more to do with a session."""
+        del self._sessions[peer.name]
+        self._peers.pop(peer.identity, None)
         if peer in self._runnable:
             self._runnable.remove(peer)
         self.finished += 1
-        peer.hosted.finished(failure)
 
     def _tell(self, direction: str, kind: str, body: Any) -> None:
         if self._trace is not None:
-            self._trace(direction, kind, body)
+            self._trace(direction, kind, masked({"type": kind, "body": body})[0]["body"])
 
 
 def _explanation(error: ParleyError) -> ProtocolError:
     """Return what a dispatcher is told of why its session failed."""
-    if isinstance(error, RunFailed) and error.reason == "deadline_missed":
-        return ProtocolError("deadline.missed", str(error), fatal=True)
-    return ProtocolError("server.failed", str(error), fatal=True)
+    code = "server.failed"
+    if isinstance(error, RunFailed):
+        code = _TOLD.get(error.reason, code)
+    return ProtocolError(code, str(error), fatal=True)
 
 
-def _decode(payload: list[bytes]) -> ClientMessage:
-    if len(payload) != 1:
-        raise ProtocolError(
-            "encoding.malformed",
-            f"{len(payload)} frames behind the empty one; a DEALER sends an empty frame, then one "
-            "with the message",
-        )
-    return read_client_message(decode(payload[0]))
-
-
-def _require_loopback(endpoint: str) -> None:
-    """Refuse to listen where strangers could speak.
-
-    Raises:
-        UsageError: The endpoint is not on this machine's loopback.
-    """
-    scheme, _, address = endpoint.partition("://")
-    if scheme == "ipc" and address:
-        return
-    host = address.rpartition(":")[0]
-    if scheme != "tcp" or not host:
-        raise UsageError(f"{endpoint!r} is no endpoint; it looks like tcp://127.0.0.1:5555")
-    if host.startswith("127.") or host in {"localhost", "[::1]"}:
-        return
-    raise UsageError(
-        f"{endpoint!r} can be reached from other machines, where nothing would be encrypted or "
-        "authenticated; listen on 127.0.0.1 and tunnel to it"
-    )
+_TOLD = {"deadline_missed": "deadline.missed", "decision_refused": "decision.refused"}
+"""Failures that are the dispatcher's own, and their codes on the wire."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+import hmac
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from parley_protocol.codec import MAX_DEPTH, MAX_MESSAGE_BYTES
+from parley_protocol.codec import FROM_CLIENT
 from parley_protocol.errors import ProtocolError
 from parley_protocol.messages import EVENT_KINDS, PROTOCOL_VERSION
 from parley_server.engine import (
     PAUSED,
     DecisionPoint,
     EndReason,
+    OnNodeDown,
     OnOverrun,
     Paused,
     Simulation,
@@ -19,24 +22,31 @@ from parley_server.engine import (
 )
 from parley_server.errors import InputError, RunFailed
 from parley_server.host import translate
+from parley_server.host.conduct import Conduct
 from parley_server.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from parley_protocol.messages import (
         DecisionReplyBody,
         DecisionRequestBody,
         HelloBody,
+        OutcomeDict,
         RulesDict,
         SessionEndBody,
+        StateSnapshotBody,
         WelcomeBody,
     )
-    from parley_protocol.scalars import StateMode
-    from parley_server.engine import NodeGroup, Source
+    from parley_protocol.scalars import Ask, DecisionMode, StateMode
+    from parley_server.engine import NodeChange, NodeGroup, Source
+    from parley_server.host.journal import Journal, JournalEntry
 
 MAX_DECISIONS = 1_000_000
 """In one reply; a job can hardly be decided about twice."""
+
+STRIKES = 3
+"""Messages that cannot be decoded before a session fails."""
 
 _BACKLOG = 512
 """Records that may wait before the sink is given them."""
@@ -65,7 +75,8 @@ class Offer:
     Attributes:
         rules: How the workload is read, for the welcome.
         open_source: Makes a fresh source of jobs for each session.
-        deadline_us: Wall time for each answer.
+        conduct: How the session takes what goes wrong.
+        changes: When nodes go out of service and come back.
         strict: A job that the empty machine cannot hold ends the run.
         audit: Check every invariant of the simulation after every step.
     """
@@ -75,35 +86,33 @@ class Offer:
     rules: Mapping[str, str]
     groups: Sequence[NodeGroup]
     open_source: Callable[[], Source]
+    conduct: Conduct = field(default_factory=Conduct)
+    changes: Sequence[NodeChange] = ()
     on_overrun: OnOverrun = OnOverrun.RUN
     seed: int = 0
-    deadline_us: int = 60_000_000
     strict: bool = False
     audit: bool = False
 
 
-class Session:
-    """A simulation as its dispatcher meets it: open it, then advance and reply in turn.
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a dispatcher and a session have agreed on; it holds for the whole run.
 
     Attributes:
-        simulation: The engine, from the moment the session is open.
+        submit: The dispatcher may bring in jobs.
     """
 
-    simulation: Simulation
+    ask: Ask
+    wants: tuple[str, ...]
+    decisions: DecisionMode = "each"
+    submit: bool = False
 
-    def __init__(self, offer: Offer, sink: Sink) -> None:
-        self.offer = offer
-        self._sink = sink
-        self._translator = translate.Translator()
-        self._state_mode: StateMode = "events"
-        self._version = 0
-
-    def open(self, hello: HelloBody) -> WelcomeBody:
-        """Begin the run for a dispatcher.
+    @classmethod
+    def agreed(cls, hello: HelloBody, conduct: Conduct) -> Terms:
+        """Return what comes of a hello.
 
         Raises:
-            ProtocolError: What it wants is not to be had; the session was not opened.
-            InputError: The workload cannot be opened.
+            ProtocolError: What it wants is not to be had.
         """
         if PROTOCOL_VERSION not in hello["versions"]:
             raise ProtocolError(
@@ -113,7 +122,6 @@ class Session:
                 [PROTOCOL_VERSION],
                 fatal=True,
             )
-        ask = hello.get("ask") or "always"
         wants = hello.get("wants")
         if wants is None:
             wants = sorted(EVENT_KINDS)
@@ -125,44 +133,166 @@ class Session:
                 sorted(EVENT_KINDS),
                 fatal=True,
             )
-        self._state_mode = (hello.get("capabilities") or {}).get("state") or "events"
+        capabilities = hello.get("capabilities") or {}
+        return cls(
+            ask=hello.get("ask") or "always",
+            wants=tuple(wants),
+            decisions=capabilities.get("decisions") or "each",
+            submit=bool(capabilities.get("submit")) and conduct.dynamic_jobs,
+        )
+
+
+class Session:
+    """A simulation as its dispatcher meets it: open it, then advance and reply in turn.
+
+    Attributes:
+        simulation: The engine, from the moment the session is open.
+        terms: What was agreed on, likewise.
+        token: Proves whose session it is; another after every resume.
+        epoch: Counts the dispatchers that have taken the session up.
+        name: What it is called on the wire, where it is one of several.
+    """
+
+    simulation: Simulation
+    terms: Terms
+
+    def __init__(self, offer: Offer, sink: Sink, *, journal: Journal | None = None) -> None:
+        self.offer = offer
+        self.token = ""
+        self.epoch = 0
+        self.name = "1"
+        self._sink = sink
+        self._journal = journal
+        self._translator = translate.Translator()
+        self._state_mode: StateMode = "events"
+        self._asked: DecisionPoint | None = None
+        self._attempt = 0
+        self._reasked = 0
+        self._judged: Sequence[Any] = ()
+        self._late: list[OutcomeDict] = []
+        self._state_due = False
+
+    # ------------------------------------------------------------------ opening
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a simulation yet."""
+        return hasattr(self, "simulation")
+
+    def open(self, hello: HelloBody) -> WelcomeBody:
+        """Begin the run for a dispatcher, or let it take up one that was recovered.
+
+        Raises:
+            ProtocolError: What it wants is not to be had; the session was not opened.
+            InputError: The workload cannot be opened.
+        """
+        terms = Terms.agreed(hello, self.offer.conduct)
+        if not self.begun:
+            self.begin(terms)
+            if self._journal is not None:
+                self._journal.begin(terms)
+            return self._welcome(hello, resumed=False)
+        return self._welcome(hello, resumed=True)
+
+    def resume(self, hello: HelloBody) -> WelcomeBody:
+        """Let another dispatcher take the session up.
+
+        Raises:
+            ProtocolError: It has not the token, or does not speak our version.
+        """
+        Terms.agreed(hello, self.offer.conduct)
+        resume = hello.get("resume")
+        given = resume["token"] if resume is not None else ""
+        if not hmac.compare_digest(given.encode(), self.token.encode()):
+            raise ProtocolError(
+                "session.token",
+                "that is not the token of this session",
+                "body.resume.token",
+                fatal=True,
+            )
+        return self._welcome(hello, resumed=True)
+
+    def begin(self, terms: Terms) -> None:
+        """Make the simulation.
+
+        Raises:
+            InputError: The workload cannot be opened.
+        """
         offer = self.offer
+        self.terms = terms
         self.simulation = Simulation(
             offer.groups,
             offer.open_source(),
-            ask_always=ask == "always",
-            wants=[translate.EVENTS[kind] for kind in wants if kind in translate.EVENTS],
+            ask_always=terms.ask == "always",
+            wants=[translate.EVENTS[kind] for kind in terms.wants if kind in translate.EVENTS],
             on_overrun=offer.on_overrun,
+            changes=offer.changes,
+            on_node_down=OnNodeDown(offer.conduct.on_node_down),
+            atomic=terms.decisions == "atomic",
         )
+
+    def recover(self, entries: Iterable[JournalEntry]) -> int:
+        """Repeat what a journal holds of this session, without a dispatcher; return how much.
+
+        Raises:
+            InputError: The journal is of another run, or the workload cannot be read.
+        """
+        count = 0
+        for count, entry in enumerate(entries, 1):  # noqa: B007 - returned
+            while (message := self.advance(_BACKLOG)) is PAUSED:
+                pass
+            if self._asked is None:
+                raise InputError(f"{entry.place}: an answer after the end of the run")
+            digest = translate.digest(self.simulation) if entry.digest is not None else None
+            entry.require(message.get("now_us"), message.get("state_version"), digest)
+            self._apply(entry.decisions, entry.latency_us)
+        self._state_due = True
+        return count
+
+    def _welcome(self, hello: HelloBody, *, resumed: bool) -> WelcomeBody:
+        offer, terms = self.offer, self.terms
+        self.epoch += 1
+        self.token = secrets.token_hex(16)
+        self._state_mode = (hello.get("capabilities") or {}).get("state") or "events"
+        self._state_due = resumed
         return {
             "version": PROTOCOL_VERSION,
             "server": {"name": "parley", "version": __version__, "language": "python"},
-            "granted": {"state": self._state_mode},
-            "ask": ask,
-            "wants": list(wants),
+            "granted": {
+                "state": self._state_mode,
+                "decisions": terms.decisions,
+                "submit": terms.submit,
+            },
+            "ask": terms.ask,
+            "wants": list(terms.wants),
+            "token": self.token,
+            "resumed": resumed,
             "seed": offer.seed,
             "limits": {
-                "message_bytes": MAX_MESSAGE_BYTES,
-                "depth": MAX_DEPTH,
+                "message_bytes": FROM_CLIENT.message_bytes,
+                "depth": FROM_CLIENT.depth,
+                "string_bytes": FROM_CLIENT.string_bytes,
+                "array_items": FROM_CLIENT.array_items,
                 "decisions": MAX_DECISIONS,
+                "undecodable": STRIKES,
             },
-            "policy": {
-                "on_reject": "report",
-                "on_timeout": "fail",
-                "on_disconnect": "fail",
-                "latency_model": "zero",
-            },
+            "policy": offer.conduct.announced(),
             "scenario": {"name": offer.name, "digest": offer.digest, "rules": _rules(offer)},
             "platform": translate.platform_dict(offer.groups),
         }
+
+    # ------------------------------------------------------------------ in turn
 
     def advance(self, budget: int | None = None) -> DecisionRequestBody | SessionEndBody | Paused:
         """Go on to the next request, or to the end of the run.
 
         Raises:
             InputError: The workload cannot be read on, or breaks a strict rule.
+            RunFailed: A decision was refused, and that ends the run.
         """
         simulation = self.simulation
+        if simulation.outcomes is not self._judged and self._must_ask_again():
+            return self._request(simulation.ask_again(), attempt=self._attempt + 1)
         point = simulation.advance(budget)
         if point is None or simulation.backlog >= _BACKLOG:
             self._sink.collect(simulation)
@@ -177,19 +307,28 @@ class Session:
             check_invariants(simulation)
         if point is PAUSED:
             return PAUSED
-        return self.end_body() if point is None else self._request(point)
+        if point is None:
+            return self.end_body()
+        self._reasked = 0
+        return self._request(point, attempt=1)
 
-    def reply(self, body: DecisionReplyBody) -> None:
-        """Carry out an answer.
+    def reply(self, body: DecisionReplyBody, *, wall_us: int = 0) -> int:
+        """Carry out an answer; return the simulated microseconds it was charged.
+
+        Args:
+            body: The answer.
+            wall_us: How long it took.
 
         Raises:
             ProtocolError: It is no answer to what was asked; nothing was carried out.
         """
-        if body["state_version"] != self._version:
+        version = self._asked.version if self._asked is not None else None
+        if body["state_version"] != version:
             raise ProtocolError(
                 "state.version",
-                f"the reply is to version {body['state_version']}, asked was {self._version}",
+                f"the reply is to version {body['state_version']}, asked was {version}",
                 "body.state_version",
+                [str(version)],
             )
         decisions = body["decisions"]
         if len(decisions) > MAX_DECISIONS:
@@ -199,9 +338,45 @@ class Session:
                 "body.decisions",
                 [str(MAX_DECISIONS)],
             )
-        self.simulation.apply(map(translate.decision, decisions))
-        if self.offer.audit:
-            check_invariants(self.simulation)
+        latency = self.offer.conduct.latency.of(wall_us)
+        self._commit(decisions, latency)
+        return latency
+
+    def take_for_empty(self) -> None:
+        """Go on without an answer: it has not come in time."""
+        self._commit([], 0)
+
+    def reply_late(self, body: DecisionReplyBody) -> None:
+        """Take note of an answer that was taken for empty; the next request tells of it."""
+        self._late = [
+            {
+                "id": decision["id"],
+                "status": "rejected",
+                "code": "decision.late",
+                "message": "the deadline was missed; the reply counted as empty",
+            }
+            for decision in body["decisions"]
+        ]
+
+    def request_again(self, *, resumed: bool = False) -> DecisionRequestBody | None:
+        """Return what was asked last, once more; None if nothing waits for an answer.
+
+        Args:
+            resumed: For a dispatcher that has seen nothing of it: this is another attempt, with
+                the full state.
+        """
+        if self._asked is None:
+            return None
+        self._state_due |= resumed
+        return self._request(self._asked, attempt=self._attempt + int(resumed))
+
+    def snapshot(self) -> StateSnapshotBody:
+        """Return the whole state, at the instant that was asked about."""
+        return {
+            "now_us": self.simulation.now,
+            "state_version": self.simulation.version,
+            "state": self._translator.state(self.simulation),
+        }
 
     def end_body(self, reason: str | None = None) -> SessionEndBody:
         """Return the last message of the session."""
@@ -211,19 +386,19 @@ class Session:
         return {
             "reason": reason,
             "now_us": simulation.now,
-            "outcomes": translate.outcome_dicts(simulation.outcomes),
+            "outcomes": self._outcomes(),
             "stats": translate.stats_dict(simulation.counts),
         }
 
     def require_completed(self) -> None:
-        """Do nothing if the run is complete.
+        """Do nothing if the run is complete, or was stopped by its dispatcher.
 
         Raises:
             RunFailed: It stalled; the text says what is left.
         """
         simulation = self.simulation
         if simulation.end is EndReason.STALLED:
-            names = [job.name for job in list(simulation.pending.values())[:5]]
+            names = [job.name for job in simulation.queue()[:5]]
             more = ", ..." if len(simulation.pending) > len(names) else ""
             raise RunFailed(
                 "stalled",
@@ -232,27 +407,74 @@ class Session:
                 f"({', '.join(names)}{more})",
             )
 
-    def _request(self, point: DecisionPoint) -> DecisionRequestBody:
-        self._version = point.version
+    # ------------------------------------------------------------------ within
+
+    def _commit(self, decisions: Sequence[Any], latency: int) -> None:
+        """Note an answer where it survives us, and then carry it out."""
+        if self._journal is not None and self._asked is not None:
+            self._journal.append(self.simulation, decisions, latency, version=self._asked.version)
+        self._apply(decisions, latency)
+
+    def _apply(self, decisions: Sequence[Any], latency: int) -> None:
+        self._asked = None
+        granted = self.terms.submit
+        self.simulation.apply(
+            [translate.decision(wire, may_submit=granted) for wire in decisions], latency=latency
+        )
+        if self.offer.audit:
+            check_invariants(self.simulation)
+
+    def _must_ask_again(self) -> bool:
+        """Judge what became of the last decisions, once.
+
+        Raises:
+            RunFailed: One was refused, and that ends the run.
+        """
+        simulation, conduct = self.simulation, self.offer.conduct
+        self._judged = simulation.outcomes
+        refused = next((outcome for outcome in simulation.outcomes if not outcome.applied), None)
+        if refused is None or conduct.on_reject == "report":
+            return False
+        if conduct.on_reject == "fail":
+            raise RunFailed(
+                "decision_refused",
+                f"the dispatcher's decision {refused.id} at {simulation.now / 1e6:.15g} s was "
+                f"refused: {refused.message} [{refused.code}] (--on-reject fail)",
+            )
+        if simulation.stopped or self._reasked >= conduct.reasks:
+            return False
+        self._reasked += 1
+        return True
+
+    def _request(self, point: DecisionPoint, *, attempt: int) -> DecisionRequestBody:
+        self._asked = point
+        self._attempt = attempt
         body: DecisionRequestBody = {
             "now_us": point.now,
-            "attempt": 1,
+            "attempt": attempt,
             "events": self._translator.events(point.events),
-            "outcomes": translate.outcome_dicts(point.outcomes),
+            "outcomes": self._outcomes(),
             "state_version": point.version,
-            "deadline_ms": self.offer.deadline_us // 1000,
+            "deadline_ms": self.offer.conduct.deadline_us // 1000,
         }
-        if point.opening or self._state_mode == "snapshot":
+        if point.opening or self._state_due or self._state_mode == "snapshot":
             body["state"] = self._translator.state(self.simulation)
+            self._state_due = False
+        if self.offer.conduct.state_digest:
+            body["state_digest"] = translate.digest(self.simulation)
         return body
+
+    def _outcomes(self) -> list[OutcomeDict]:
+        """Return what became of the last decisions, those that came late included."""
+        late, self._late = self._late, []
+        return [*translate.outcome_dicts(self.simulation.outcomes), *late]
 
 
 def _rules(offer: Offer) -> RulesDict:
-    rules = offer.rules
-    return {
-        "request": rules["request"],
-        "select": rules["select"],
-        "on_overrun": rules["on_overrun"],
-        "estimate": rules["estimate"],
-        "estimate_missing": rules["estimate_missing"],
-    }
+    return cast(
+        "RulesDict",
+        {
+            key: offer.rules[key]
+            for key in ("request", "select", "on_overrun", "estimate", "estimate_missing")
+        },
+    )

@@ -8,29 +8,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from parley_protocol.digest import state_digest
 from parley_server.engine import (
+    FIRST_SUBMITTED,
     Annotate,
+    CancelWake,
+    ChunkGroup,
     Event,
+    Hold,
+    Job,
     JobEnded,
     JobSubmitted,
     Kill,
+    NodesDown,
+    NodesUp,
     Refuse,
     Reject,
+    Release,
+    Requeue,
     SessionStart,
+    Shape,
     Span,
     Start,
+    Stop,
+    Submit,
     TimerFired,
     Wake,
     WorkloadExhausted,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from parley_protocol.messages import (
         ChunkGroupDict,
         EventDict,
         JobDict,
+        NewJobDict,
         OutcomeDict,
         PlatformDict,
         StateDict,
@@ -39,9 +53,7 @@ if TYPE_CHECKING:
     from parley_protocol.scalars import Attributes
     from parley_server.engine import (
         Allocation,
-        ChunkGroup,
         Decision,
-        Job,
         JobCounts,
         NodeGroup,
         Outcome,
@@ -52,6 +64,8 @@ EVENTS: Mapping[str, type[Event]] = {
     "session.start": SessionStart,
     "job.submitted": JobSubmitted,
     "job.ended": JobEnded,
+    "node.down": NodesDown,
+    "node.up": NodesUp,
     "timer.fired": TimerFired,
     "workload.exhausted": WorkloadExhausted,
 }
@@ -94,7 +108,8 @@ class Translator:
         """Return the whole state; O(pending + running + runs of nodes)."""
         kinds = simulation.cluster.kinds
         return {
-            "pending": [self.job(job) for job in simulation.pending.values()],
+            "pending": [self.job(job) for job in simulation.queue()],
+            "held": sorted(simulation.holds),
             "running": [
                 {
                     "job": self.job(running.job),
@@ -104,12 +119,13 @@ class Translator:
                 for running in simulation.running.values()
             ],
             "nodes": [
-                (first, last, dict(zip(kinds, free, strict=True)), "up")
-                for first, last, free in simulation.cluster.runs()
+                (first, last, dict(zip(kinds, free, strict=True)), "down" if down else "up")
+                for first, last, free, down in simulation.cluster.runs()
             ],
             "timers": [
                 {"timer": timer, "at_us": at} for timer, at in sorted(simulation.timers.items())
             ],
+            "exhausted": simulation.exhausted,
         }
 
     def _event(self, event: Event) -> EventDict:
@@ -123,6 +139,10 @@ class Translator:
                     "job": number,
                     "status": state.value,  # type: ignore[typeddict-item]
                 }
+            case NodesDown(at, nodes):
+                return {"kind": "node.down", "at_us": at, "nodes": [*nodes]}
+            case NodesUp(at, nodes):
+                return {"kind": "node.up", "at_us": at, "nodes": [*nodes]}
             case TimerFired(at, timer):
                 return {"kind": "timer.fired", "at_us": at, "timer": timer}
             case WorkloadExhausted(at):
@@ -154,32 +174,36 @@ def allocation_array(allocation: Allocation) -> Any:
 
 def outcome_dicts(outcomes: Sequence[Outcome]) -> list[OutcomeDict]:
     """Return what became of each decision."""
-    result: list[OutcomeDict] = []
-    for outcome in outcomes:
-        if outcome.code is not None:
-            result.append(
-                {
-                    "id": outcome.id,
-                    "status": "rejected",
-                    "code": outcome.code,
-                    "message": outcome.message,
-                }
-            )
-        elif outcome.allocation is not None:
-            result.append(
-                {
-                    "id": outcome.id,
-                    "status": "applied",
-                    "allocation": allocation_array(outcome.allocation),
-                }
-            )
-        else:
-            result.append({"id": outcome.id, "status": "applied"})
-    return result
+    return [_outcome(outcome) for outcome in outcomes]
 
 
-def decision(wire: Any) -> Decision:
-    """Return the engine's form of a `DecisionDict`; what it cannot say is refused in its turn."""
+def _outcome(outcome: Outcome) -> OutcomeDict:
+    wire: OutcomeDict
+    if outcome.code is None:
+        wire = {"id": outcome.id, "status": "applied"}
+        if outcome.allocation is not None:
+            wire["allocation"] = allocation_array(outcome.allocation)
+        if outcome.job is not None:
+            wire["job"] = outcome.job
+    else:
+        wire = {
+            "id": outcome.id,
+            "status": "rejected",
+            "code": outcome.code,
+            "message": outcome.message,
+        }
+    if outcome.at is not None:
+        wire["at_us"] = outcome.at
+    return wire
+
+
+def decision(wire: Any, *, may_submit: bool = False) -> Decision:
+    """Return the engine's form of a `DecisionDict`; what it cannot say is refused in its turn.
+
+    Args:
+        wire: The decision.
+        may_submit: The dispatcher was granted to bring in jobs.
+    """
     kind, number = wire["kind"], wire["id"]
     # Comparing the tag costs a third of matching the dictionary.
     if kind == "start":
@@ -189,17 +213,59 @@ def decision(wire: Any) -> Decision:
         # Lists in between: a generator costs more than these short lists.
         spans = tuple([tuple([Span(*span) for span in group]) for group in allocation])
         return Start(number, wire["job"], spans)
-    if kind == "reject":
-        return Reject(number, wire["job"])
-    if kind == "kill":
-        return Kill(number, wire["job"])
     if kind == "wake":
         return Wake(number, wire["timer"], wire["at_us"])
+    if kind == "wake.cancel":
+        return CancelWake(number, wire["timer"])
     if kind == "annotate":
         return Annotate(number, wire["job"], wire.get("expected_start_us"))
+    if kind == "submit":
+        if not may_submit:
+            return Refuse(number, "decision.not_granted", "to submit jobs was not granted")
+        return _submit(number, wire["job"], wire.get("at_us"))
+    if kind == "stop":
+        return Stop(number)
+    if kind in _OF_A_JOB:
+        return _OF_A_JOB[kind](number, wire["job"])
     return Refuse(
         number, "decision.unsupported", f"no decision {kind[:64]!r} is defined in this version"
     )
+
+
+_OF_A_JOB: Mapping[str, Callable[[int, int], Decision]] = {
+    "reject": Reject,
+    "kill": Kill,
+    "requeue": Requeue,
+    "hold": Hold,
+    "release": Release,
+}
+"""Decisions that say nothing but which job."""
+
+
+def _submit(number: int, wire: NewJobDict, at: int | None) -> Decision:
+    if len(wire["request"]) != 1:
+        return Refuse(number, "job.request", f"{len(wire['request'])} groups; one is understood")
+    (group,) = wire["request"]
+    asked = {kind: amount for kind, amount in group["per_chunk"].items() if amount}
+    try:
+        shape = Shape.of(asked, exclusive=group["exclusive"])
+    except ValueError as error:
+        return Refuse(number, "job.request", str(error))
+    job = Job(
+        number=FIRST_SUBMITTED,
+        name=wire.get("name") or "",
+        submit=0,
+        runtime=wire["runtime_us"],
+        walltime=wire.get("walltime_us"),
+        request=(ChunkGroup(group["chunks"], shape),),
+        walltime_source="dispatcher",
+        user=wire.get("user"),
+        group=wire.get("group"),
+        queue=wire.get("queue"),
+        partition=wire.get("partition"),
+        attributes=wire.get("attributes") or {},
+    )
+    return Submit(number, job, at)
 
 
 def platform_dict(groups: Iterable[NodeGroup]) -> PlatformDict:
@@ -228,4 +294,22 @@ def stats_dict(counts: JobCounts) -> StatsDict:
         "timed_out": counts.timed_out,
         "killed": counts.killed,
         "rejected": counts.rejected,
+        "requeues": counts.requeues,
     }
+
+
+def digest(simulation: Simulation) -> str:
+    """Return the digest of the state, as `parley_protocol.digest` has it; O(state)."""
+    cluster = simulation.cluster
+    return state_digest(
+        now_us=simulation.now,
+        pending=simulation.pending,
+        held=simulation.holds,
+        running=(
+            (number, running.start, running.allocation)
+            for number, running in simulation.running.items()
+        ),
+        free=dict(zip(cluster.kinds, cluster.free, strict=True)),
+        down=cluster.down(),
+        timers=simulation.timers,
+    )

@@ -65,6 +65,7 @@ FINAL_STATES: Mapping[JobState, str] = {
     JobState.FAILED: "COMPLETED_FAILED",
     JobState.TIMED_OUT: "COMPLETED_WALLTIME_REACHED",
     JobState.KILLED: "COMPLETED_KILLED",
+    JobState.REQUEUED: "REQUEUED",
     JobState.REJECTED: "REJECTED",
 }
 """Batsim's words for where a job stands."""

@@ -41,6 +41,7 @@ class RunFiles:
     timing: Path
     summary: Path
     scenario: Path
+    journal: Path
 
     @classmethod
     def below(cls, directory: Path) -> RunFiles:
@@ -52,12 +53,14 @@ class RunFiles:
             directory / "timing.csv",
             directory / "summary.json",
             directory / "scenario.toml",
+            directory / "journal.jsonl",
         )
 
     @property
     def all(self) -> tuple[Path, ...]:
-        """Every file of a run."""
-        return (self.jobs, self.decisions, self.timing, self.summary, self.scenario)
+        """Every file of a run; the journal is there only if one was wanted."""
+        results = (self.jobs, self.decisions, self.timing, self.summary)
+        return (*results, self.scenario, self.journal)
 
 
 def prepare_directory(directory: Path, *, force: bool = False) -> RunFiles:
@@ -91,17 +94,37 @@ def prepare_directory(directory: Path, *, force: bool = False) -> RunFiles:
     return files
 
 
+def reopen_directory(directory: Path) -> RunFiles:
+    """Make the directory of a run that broke off ready to go on; its journal stays.
+
+    Raises:
+        UsageError: No run lies there.
+    """
+    files = RunFiles.below(directory)
+    if not files.scenario.is_file():
+        raise UsageError(f"{directory}: holds no run to be resumed (no {files.scenario.name})")
+    return files
+
+
 class Recorder:
     """Takes what a session leaves behind and puts it into files.
 
     Rows come by instant of their end, then reading order; rows are held back for as long as
     another of the same instant may follow.
 
+    Args:
+        files: Where to write.
+        description: What the run is of.
+        resumed: The run is repeated from its journal: rows about time are kept, as it cannot be
+            measured again; all others are made anew.
+
     Raises:
         OutputError: A file cannot be created.
     """
 
-    def __init__(self, files: RunFiles, description: RunDescription) -> None:
+    def __init__(
+        self, files: RunFiles, description: RunDescription, *, resumed: bool = False
+    ) -> None:
         self.files = files
         self._description = description
         self._workload_name = quoted(description.workload_name)
@@ -120,7 +143,7 @@ class Recorder:
             raise OutputError(f"{files.scenario}: cannot be written: {error.strerror}") from None
         self._jobs = RowFile(files.jobs, ",".join(JOB_COLUMNS))
         self._decisions = RowFile(files.decisions, ",".join(DECISION_COLUMNS))
-        self._timing = RowFile(files.timing, ",".join(TIMING_COLUMNS))
+        self._timing = RowFile(files.timing, ",".join(TIMING_COLUMNS), append=resumed)
 
     # ------------------------------------------------------------------ while the run goes on
 
@@ -138,6 +161,10 @@ class Recorder:
         write = self._decisions.write
         for instant in simulation.take_instants():
             write(instant_row(instant))
+
+    def skip_requests(self, count: int) -> None:
+        """Count requests on from here: so many were answered before the run broke off."""
+        self._request = count
 
     def timed(self, now: int, *, dispatcher_us: int, server_us: int, wire_us: int) -> None:
         """Note where the wall time of one request went."""

@@ -17,19 +17,26 @@ BLOCK = 1000
 class RowFile:
     """A file of rows; what is on disk is always whole rows.
 
+    Args:
+        path: Where it lies.
+        header: Its first row.
+        append: Keep the whole rows of a file that is there.
+
     Raises:
         OutputError: It cannot be created.
     """
 
-    def __init__(self, path: Path, header: str) -> None:
+    def __init__(self, path: Path, header: str, *, append: bool = False) -> None:
         self.path = path
-        self._rows = [header]
-        self._size = 0
         self._broken = False
         try:
-            self._file = path.open("wb", buffering=0)
+            self._size = _whole_rows(path) if append else 0
+            self._file = path.open("r+b" if self._size else "wb", buffering=0)
+            self._file.truncate(self._size)
+            self._file.seek(self._size)
         except OSError as error:
             raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+        self._rows = [] if self._size else [header]
 
     def write(self, row: str) -> None:
         """Add a row, without its line end.
@@ -76,3 +83,19 @@ class RowFile:
             self.flush()
         finally:
             self._file.close()
+
+
+def _whole_rows(path: Path) -> int:
+    """Return how many bytes of a file are whole rows; none if it is not there."""
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            begin = max(0, end - 4096)
+            file.seek(begin)
+            cut = file.read(end - begin).rfind(b"\n")
+            if cut >= 0:
+                return begin + cut + 1
+            end = begin
+    return 0
