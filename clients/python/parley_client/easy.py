@@ -151,8 +151,8 @@ class Easy(Rule):
 
     def _pass_on_nodes(self, view: View) -> None:
         """The same where counting does not tell what fits: every place is looked at."""
-        ahead: _HeadOnNodes | _HeadsOnNodes
-        ahead = _HeadOnNodes(view) if self.depth == 1 else _HeadsOnNodes(view)
+        ahead: HeadOnNodes | HeadsOnNodes
+        ahead = HeadOnNodes(view) if self.depth == 1 else HeadsOnNodes(view)
         reserved = 0
         behind = []
         for job in self._listed(view):
@@ -180,11 +180,19 @@ def _starter(view: View, room: Slots) -> Callable[[Job], None]:
     return start
 
 
-class _HeadOnNodes:
-    """The reservation of one job, node by node: the machine as it will be at the shadow time."""
+class HeadOnNodes:
+    """The reservation of one job, node by node: the machine as it will be at the shadow time.
 
-    def __init__(self, view: View) -> None:
+    Args:
+        view: What is running where.
+        end_of: When a running job is taken to end.
+    """
+
+    def __init__(
+        self, view: View, *, end_of: Callable[[RunningJob, int], int] = planned_end
+    ) -> None:
         self._view = view
+        self._end_of = end_of
         self._head: Job | None = None
         self._shadow_us = FOREVER
         self._then: Cluster | None = None
@@ -194,7 +202,7 @@ class _HeadOnNodes:
         view = self._view
         then = view.cluster.fork()
         ends = sorted(
-            (planned_end(running, view.now_us), number, running)
+            (self._end_of(running, view.now_us), number, running)
             for number, running in view.running.items()
         )
         self._head, self._then = job, then
@@ -207,7 +215,7 @@ class _HeadOnNodes:
                 self._shadow_us = end
                 break
 
-    def start(self, job: Job) -> bool:
+    def start(self, job: Job, length: int | None = None) -> bool:
         """Start a job if it fits and the head could start at its time nevertheless."""
         view = self._view
         spans = view.place(job)
@@ -217,7 +225,7 @@ class _HeadOnNodes:
         if (
             head is not None
             and then is not None
-            and view.now_us + planned_length(job) > self._shadow_us
+            and view.now_us + (length or planned_length(job)) > self._shadow_us
         ):
             then.take(job.shape, spans)
             if not then.fits(head.shape, head.chunks):
@@ -226,7 +234,7 @@ class _HeadOnNodes:
         return view.start(job, spans)
 
 
-class _HeadsOnNodes:
+class HeadsOnNodes:
     """The reservations of several jobs, each on certain nodes."""
 
     def __init__(self, view: View) -> None:

@@ -183,6 +183,13 @@ class View:
         """End a running job at this instant; its nodes are free when its end is told."""
         self._decide({"id": len(self._decisions), "kind": "kill", "job": job.number}, job)
 
+    def requeue(self, job: Job) -> None:
+        """Take a running job off its nodes; it is pending again when that is told.
+
+        What it has done is lost. It returns to its old place in the queue.
+        """
+        self._decide({"id": len(self._decisions), "kind": "requeue", "job": job.number}, job)
+
     def wake(self, at_us: int) -> int:
         """Ask to be asked at an instant after now; return the timer's number."""
         self._timer += 1
@@ -251,7 +258,9 @@ class View:
         elif event["kind"] == "job.ended":
             self.ended.append(event["job"])
             if not told:
-                self._stop(event["job"])
+                job = self._stop(event["job"])
+                if event["status"] == "requeued":
+                    self._return(job)
         elif event["kind"] == "job.started":
             if not told:
                 spans = merged(event["allocation"][0])
@@ -275,12 +284,13 @@ class View:
         for watcher in self._watchers:
             watcher.started(running)
 
-    def _stop(self, number: int) -> None:
-        """Take a job off its nodes."""
+    def _stop(self, number: int) -> Job:
+        """Take a job off its nodes and return it."""
         running = self.running.pop(number)
         self.cluster.release(running.job.shape, running.spans)
         for watcher in self._watchers:
             watcher.ended(running)
+        return running.job
 
     def _return(self, job: Job) -> None:
         """Put a job that had left the queue back in its place."""
