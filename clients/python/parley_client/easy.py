@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
-from parley_client.estimates import FOREVER, estimated_end, planned_end, planned_length
+from parley_client.estimates import FOREVER, NEVER, estimated_end, planned_end, planned_length
 from parley_client.orders import OrderLike, in_order, order_of
 from parley_client.plan import NodePlan, Reservation
 from parley_client.releases import Releases
@@ -114,8 +114,7 @@ class Easy(Rule):
         if not self._kinds.uniform:
             self._pass_on_nodes(view)
             return
-        room_of = OneReservation if self.depth == 1 else ManyReservations
-        room = room_of(view.cluster.available(job.shape), self._releases, view.now_us)
+        room = self._room(view.cluster.available(job.shape), self._releases, view.now_us)
         if self._heads is None or self._lanes is None:
             self._scan_slots(view, room)
             return
@@ -131,6 +130,11 @@ class Easy(Rule):
         self._heads.offer(take, refusals=self.depth)
         if room.free:
             self._lanes.start(room, start)
+
+    def _room(self, free: int, releases: Releases, now: int) -> Slots:
+        if self.depth == 1:
+            return OneReservation(free, releases, now)
+        return ManyReservations(free, releases, now)
 
     def _scan_slots(self, view: View, room: Slots) -> None:
         """The same without an index."""
@@ -194,7 +198,7 @@ class HeadOnNodes:
         self._view = view
         self._end_of = end_of
         self._head: Job | None = None
-        self._shadow_us = FOREVER
+        self._shadow_us = NEVER
         self._then: Cluster | None = None
 
     def reserve(self, job: Job) -> None:
@@ -207,8 +211,6 @@ class HeadOnNodes:
         )
         self._head, self._then = job, then
         for end, ending in groupby(ends, key=lambda entry: entry[0]):
-            if end == FOREVER:
-                break
             for _, _, running in ending:
                 then.release(running.job.shape, running.spans)
             if then.fits(job.shape, job.chunks):
