@@ -5,6 +5,10 @@ Runtimes are cut at the estimate if *kills*. Within one instant: ends, then arri
 pass; another one if the pass started a job of zero length.
 """
 
+import math
+from bisect import insort
+from heapq import heappop, heappush
+
 
 def simulate(jobs, nodes, decide, *, kills=True):
     """Return the start of each job; decide(now, queue, running, state) lists what starts now."""
@@ -101,3 +105,49 @@ def submit_order(plan, jobs):
 
 def nothing(plan, jobs):
     return []
+
+
+def easy_at_length(jobs, nodes):
+    """Return each job's start under EASY, by walking the whole queue in every pass.
+
+    The same rules as `easy`, for traces: completions come from a heap, and running jobs are kept
+    in the order of their estimated ends. Jobs are in order of submission and killed in time.
+    """
+    starts, queue, running, done, free, coming = {}, [], [], [], nodes, 0
+    while coming < len(jobs) or done:
+        now = min(
+            done[0][0] if done else math.inf,
+            jobs[coming][0] if coming < len(jobs) else math.inf,
+        )
+        while done and done[0][0] == now:
+            _, j = heappop(done)
+            free += jobs[j][1]
+            running.remove((starts[j] + max(jobs[j][3], 1), j))
+        while coming < len(jobs) and jobs[coming][0] == now:
+            queue.append(coming)
+            coming += 1
+        shadow = extra = None
+        waiting = []
+        for at, j in enumerate(queue):
+            _, size, runtime, estimate = jobs[j]
+            end = now + max(estimate, 1)
+            if size <= free and (shadow is None or end <= shadow or size <= extra):
+                starts[j] = now
+                free -= size
+                extra = extra if extra is None or end <= shadow else extra - size
+                insort(running, (end, j))
+                heappush(done, (now + min(runtime, estimate), j))
+                continue
+            waiting.append(j)
+            if shadow is None:
+                extra = free - size
+                ends = iter(running)
+                while extra < 0:
+                    shadow, k = next(ends)
+                    extra += jobs[k][1]
+                extra += sum(jobs[k][1] for end, k in ends if end == shadow)
+            if not free:
+                waiting += queue[at + 1 :]
+                break
+        queue = waiting
+    return starts

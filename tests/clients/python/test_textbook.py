@@ -60,6 +60,11 @@ def test_easy_is_the_textbook_s_scan(jobs, kills):
     )
 
 
+@given(jobs=workloads())
+def test_the_textbook_s_two_scans_are_one(jobs):
+    assert textbook.easy_at_length(jobs, NODES) == textbook.simulate(jobs, NODES, textbook.easy)
+
+
 CONSERVATIVE = [
     (Conservative, textbook.plan_order),
     (ConservativeSubmitOrder, textbook.submit_order),
