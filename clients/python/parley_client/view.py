@@ -288,7 +288,8 @@ class View:
         state = request.get("state")
         # Backwards: a decision about a job may stand on one before it.
         for outcome in reversed(request["outcomes"]):
-            self._learn(outcome, told=state is not None)
+            if outcome["status"] != "applied" or "at_us" in outcome:
+                self._learn(outcome, told=state is not None)
         self.rejected.reverse()
         self._sent.clear()
         if state is not None:
@@ -406,7 +407,16 @@ class View:
         if not applied:
             self._undo(sent, str(outcome.get("code")))
         elif sent.kind == "start" and sent.job is not None:
-            self.running[sent.job.number].start_us = outcome["at_us"] or 0
+            self._started_later(self.running[sent.job.number], outcome["at_us"] or 0)
+
+    def _started_later(self, running: RunningJob, at_us: int) -> None:
+        """Learn when a job really started; whoever watches is told it as another start."""
+        for watcher in self._watchers:
+            watcher.ended(running)
+            watcher.joined(running.job)
+        running.start_us = at_us
+        for watcher in self._watchers:
+            watcher.started(running)
 
     def _undo(self, sent: _Sent, code: str) -> None:
         if sent.timer is not None:

@@ -467,8 +467,11 @@ class Session:
 
     def _outcomes(self) -> list[OutcomeDict]:
         """Return what became of the last decisions, those that came late included."""
-        late, self._late = self._late, []
-        return [*translate.outcome_dicts(self.simulation.outcomes), *late]
+        outcomes = translate.outcome_dicts(self.simulation.outcomes)
+        if self._late:
+            outcomes += self._late
+            self._late = []
+        return outcomes
 
 
 def _rules(offer: Offer) -> RulesDict:

@@ -22,6 +22,7 @@ from parley_server.engine import (
     Kill,
     NodesDown,
     NodesUp,
+    Outcome,
     Refuse,
     Reject,
     Release,
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
         Decision,
         JobCounts,
         NodeGroup,
-        Outcome,
         Simulation,
     )
 
@@ -174,7 +174,14 @@ def allocation_array(allocation: Allocation) -> Any:
 
 def outcome_dicts(outcomes: Sequence[Outcome]) -> list[OutcomeDict]:
     """Return what became of each decision."""
-    return [_outcome(outcome) for outcome in outcomes]
+    # Nearly all say no more than that all went well.
+    return [
+        {"id": outcome.id, "status": "applied"} if outcome[1:] == _PLAIN else _outcome(outcome)
+        for outcome in outcomes
+    ]
+
+
+_PLAIN = Outcome(0)[1:]
 
 
 def _outcome(outcome: Outcome) -> OutcomeDict:
