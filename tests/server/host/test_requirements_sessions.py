@@ -148,6 +148,16 @@ def test_the_first_request_is_that_of_time_0_with_the_state_before_any_job(peer)
     assert request["body"]["state"]["exhausted"] is False
 
 
+def test_nothing_happens_before_ready(peer):
+    peer.hello(scenario="plain")
+    pong = peer.say("ping", {})
+    quiet = not peer._socket.poll(300)
+    request = peer.say("ready", {}, re=1)
+
+    assert (pong["type"], quiet) == ("pong", True)
+    assert (second_of(request), request["body"]["state_version"]) == (0, 0)
+
+
 def test_the_start_of_the_session_is_told_whatever_is_wanted(peer):
     request = peer.open(scenario="plain", wants=["job.ended"])
 
