@@ -86,7 +86,7 @@ def entries() -> list[dict[str, Any]]:
 
 
 @cache
-def tests_in(path: str) -> frozenset[str]:
+def names_in(path: str) -> frozenset[str]:
     """Return the names of the tests in a file; none if there is no such file."""
     file = PROJECT / path
     if not file.is_file():

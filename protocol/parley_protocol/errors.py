@@ -82,7 +82,7 @@ MESSAGE_CODES: Mapping[str, CodeInfo] = {
     ),
     "session.token": CodeInfo(
         "The token is not that of the session to be resumed, or there is no such session.",
-        "Repeat `session` and `token` as the last welcome gave them.",
+        "Repeat `session` and `token` as the welcome gave them.",
     ),
     "epoch.stale": CodeInfo(
         "Another client has resumed the session; this one is shut out.",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import time
 from contextlib import contextmanager
 
@@ -24,6 +26,7 @@ from tests.offering import (
     state_of,
 )
 from tests.serving import assert_refused, serving
+from tests.support import parley, summary_of, write_swf
 
 PATIENCE = 0.2
 """Seconds within which the impatient of the scenarios below want their replies."""
@@ -498,8 +501,7 @@ def test_a_session_whose_dispatcher_vanished_is_kept_and_resumed(connect):
 
     assert (resumed["session"], resumed["epoch"]) == (welcome["session"], 2)
     assert resumed["body"]["resumed"] is True
-    assert resumed["body"]["token"] != welcome["body"]["token"]
-    for field in ("ask", "wants", "scenario", "platform", "seed"):
+    for field in ("ask", "wants", "scenario", "platform", "seed", "token"):
         assert resumed["body"][field] == welcome["body"][field]
     for field in ("now_us", "events", "outcomes", "state_version"):
         assert again["body"][field] == request["body"][field]
@@ -539,18 +541,13 @@ def test_another_token_or_session_resumes_nothing(connect):
     assert peer.reply(request)["type"] == "decision.request"
 
 
-def test_a_token_is_void_once_it_was_used(connect):
-    peer = connect()
-    welcome = peer.hello(scenario="waiting")
-    peer.ready()
-    heir = connect()
-    resumed = heir.hello(resume=resume_of(welcome))
+def test_every_resume_is_another_epoch_with_the_same_token(connect):
+    welcomes = [connect().hello(scenario="waiting")]
+    for _ in range(3):
+        welcomes.append(connect().hello(resume=resume_of(welcomes[0])))
 
-    again = connect().hello(resume=resume_of(welcome))
-    third = connect().hello(resume=resume_of(resumed))
-
-    assert_refused(again, "session.token", fatal=True)
-    assert third["epoch"] == 3
+    assert [welcome["epoch"] for welcome in welcomes] == [1, 2, 3, 4]
+    assert len({welcome["body"]["token"] for welcome in welcomes}) == 1
 
 
 def test_an_old_client_is_fenced_and_changes_nothing(connect):
@@ -703,3 +700,50 @@ def test_the_third_message_that_cannot_be_read_ends_the_session(peer, bad):
     assert answers[1]["body"]["code"] == "message.unknown"
     assert answers[1]["body"]["supported"] == sorted(CLIENT_MESSAGES)
     assert_refused(answers[-1], "message.undecodable", fatal=True)
+
+
+# ---------------------------------------------------------------------- children
+
+DIES_ONCE = """\
+import os, sys
+from parley_client import serve
+
+known = [os.environ.get(name, "-") for name in ("PARLEY_SESSION", "PARLEY_TOKEN")]
+with open(sys.argv[1], "a") as file:
+    file.write(" ".join(known) + "\\n")
+
+
+def policy(view):
+    if view.now_us and known[0] == "-":
+        os._exit(9)
+    for job in view.queue:
+        if not view.start(job):
+            break
+
+
+serve(policy)
+"""
+
+
+def test_a_dispatcher_that_is_started_again_is_told_what_to_resume(tmp_path):
+    write_swf(tmp_path / "plain.swf", PLAIN)
+    scenario = tmp_path / "plain.toml"
+    scenario.write_text(
+        '[platform]\nnodes = 4\n[workload]\nswf = "plain.swf"\n'
+        '[session]\non_disconnect = "wait"\nrestarts = 1\n'
+    )
+    script, log = tmp_path / "dies_once.py", tmp_path / "log"
+    script.write_text(DIES_ONCE)
+
+    done = parley(
+        *("run", scenario, "--out", tmp_path / "out", "--quiet", "--"),
+        *(sys.executable, script, log),
+        env={**os.environ, "PARLEY_SESSION": "7", "PARLEY_TOKEN": "of another run"},
+    )
+
+    first, second = (line.split() for line in log.read_text().splitlines())
+    assert done.returncode == 0, done.stderr
+    assert first == ["-", "-"]
+    assert second[0] == "1"
+    assert len(bytes.fromhex(second[1])) == 16
+    assert summary_of(tmp_path / "out")["jobs"]["completed"] == 3
