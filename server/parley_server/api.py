@@ -36,6 +36,7 @@ def run(
     platform: str | Path | None = None,
     policy: PolicyLike | None = None,
     allocator: Allocator | str | None = None,
+    parameters: Mapping[str, str | int | float | bool] | None = None,
     command: Sequence[str] | None = None,
     external: bool | None = None,
     request: str | None = None,
@@ -62,8 +63,9 @@ def run(
         nodes: How many equal nodes the machine has.
         per_node: Amount of each resource on each of them; one core by default.
         platform: A file that describes the machine, in the place of *nodes*.
-        policy: A policy, a function that takes the view, or the name of a policy.
-        allocator: An allocator, or the name of one.
+        policy: A policy, a function that takes the view, or the name or path of a policy.
+        allocator: An allocator, or the name or path of one.
+        parameters: Of a policy that is given by its name: `order`, `depth` and so on.
         command: A dispatcher to start as a child process, in the place of a policy.
         external: Run the named policy as a child process over ZeroMQ.
         request: `nodes` or `processors`: what one requested processor means.
@@ -92,6 +94,8 @@ def run(
         Exception: Whatever a policy object raises, after what was simulated is written.
     """
     named = policy if isinstance(policy, str) else None
+    if parameters and policy is not None and named is None:
+        raise UsageError("parameters go with the name of a policy; an object has its own")
     placed = allocator if isinstance(allocator, str) else None
     settings = settings_of(
         nodes=nodes,
@@ -110,6 +114,7 @@ def run(
         strict=strict,
         policy=named,
         allocator=placed,
+        parameters=parameters,
         external=external,
         command=command,
         out=out,

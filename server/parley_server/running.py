@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley_client.dispatcher import Dispatcher, PolicyLike
 from parley_client.errors import ClientError
+from parley_client.policies import parameters_of
 from parley_server.errors import ParleyError, RunFailed, UsageError
 from parley_server.host.inprocess import run_in_process
 from parley_server.host.journal import Journal
@@ -133,6 +134,9 @@ class Preparation:
                 "allocator": decider.allocator_name if decider is not None else scenario.allocator,
                 "external": scenario.dispatcher.external,
             }
+            # An object has its own; those of a name are the scenario's.
+            if decider is None or decider.name == scenario.policy:
+                dispatcher["parameters"] = dict(scenario.dispatcher.parameters or {})
         return RunDescription(
             name=scenario.name,
             digest=self.digest,
@@ -295,6 +299,7 @@ class Run:
                 [
                     *(sys.executable, "-m", "parley_client", "--connect", "{endpoint}"),
                     *("--policy", self.scenario.policy, "--allocator", self.scenario.allocator),
+                    *_set(settings.parameters or {}),
                 ]
             )
         else:
@@ -368,8 +373,23 @@ def named_dispatcher(
     """
     chosen = scenario.policy if policy is None else policy
     placed = scenario.allocator if allocator is None else allocator
+    parameters = scenario.dispatcher.parameters if policy is None else None
     try:
-        return Dispatcher(chosen, allocator=placed)
+        return Dispatcher(chosen, allocator=placed, parameters=parameters)
+    except ClientError as error:
+        raise UsageError(str(error)) from None
+
+
+def policy_parameters(
+    settings: Iterable[str], **named: str | int | None
+) -> dict[str, str | int | float | bool] | None:
+    """Return the parameters of a policy as a command line gives them; None if it gives none.
+
+    Raises:
+        UsageError: One of the settings is no `name=value`.
+    """
+    try:
+        return parameters_of(settings, **named) or None
     except ClientError as error:
         raise UsageError(str(error)) from None
 
@@ -394,6 +414,13 @@ def offered_scenario(hello: HelloBody, offered: Mapping[str, Any]) -> Any:
             fatal=True,
         )
     return offered[wanted]
+
+
+def _set(parameters: Mapping[str, str | float]) -> Iterator[str]:
+    """Yield parameters as arguments of the client's command."""
+    for name, value in parameters.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        yield from ("--set", f"{name}={text}")
 
 
 def _input(role: str, path: str) -> dict[str, str]:

@@ -129,8 +129,15 @@ class RunSettings(Settings):
 class DispatcherSettings(Settings):
     """Who decides: a built-in policy, or a command that speaks the protocol."""
 
-    policy: str | None = Field(default=None, description="A built-in policy; fifo is the default.")
-    allocator: str | None = Field(default=None, description="first-fit is the default.")
+    policy: str | None = Field(
+        default=None, description="A policy by name, or FILE.py:NAME; fifo is the default."
+    )
+    allocator: str | None = Field(
+        default=None, description="An allocator by name, or FILE.py:NAME; first-fit is the default."
+    )
+    parameters: dict[str, str | int | float | bool] | None = Field(
+        default=None, description="Of the policy: order, depth and so on."
+    )
     external: bool = Field(
         default=False, description="Run the built-in policy as a child process over ZeroMQ."
     )
@@ -143,7 +150,7 @@ class DispatcherSettings(Settings):
     @model_validator(mode="after")
     def _one_of_them(self) -> DispatcherSettings:
         if self.command is not None:
-            for name in ("policy", "allocator"):
+            for name in ("policy", "allocator", "parameters"):
                 if getattr(self, name) is not None:
                     raise ValueError(f"{name} is for built-in dispatchers; command is another")
             if self.external:
@@ -312,6 +319,9 @@ class Scenario(Settings):
                 "allocator": allocator or self.allocator,
                 "external": self.dispatcher.external,
             }
+            if policy in {None, self.policy}:
+                dispatcher["parameters"] = dict(self.dispatcher.parameters or {}) or None
+            _place(dispatcher, Path.cwd())
         rules = self.rules()
         tables = {
             "platform": {"groups": [group.model_dump() for group in platform.groups]},
@@ -351,7 +361,19 @@ def read_scenario(path: Path, changes: Mapping[str, Mapping[str, Any]] | None = 
         section = tables.get(table)
         if isinstance(section, dict) and isinstance(section.get(key), str):
             section[key] = str(path.parent / section[key])
+    _place(tables.get("dispatcher"), path.parent)
     return _scenario(tables, changes or {}, source=str(path))
+
+
+def _place(dispatcher: Any, folder: Path) -> None:
+    """Let the paths of a dispatcher's own parts, `FILE.py:NAME`, begin at a folder."""
+    if not isinstance(dispatcher, dict):
+        return
+    parameters = dispatcher.get("parameters")
+    for settings in (dispatcher, parameters if isinstance(parameters, dict) else {}):
+        for key, value in settings.items():
+            if isinstance(value, str) and ".py:" in value:
+                settings[key] = str(folder / value)
 
 
 def scenario_of(
@@ -396,6 +418,7 @@ _FLAGS = {
     "state_digest": ("session", "state_digest"),
     "policy": ("dispatcher", "policy"),
     "allocator": ("dispatcher", "allocator"),
+    "parameters": ("dispatcher", "parameters"),
     "external": ("dispatcher", "external"),
     "command": ("dispatcher", "command"),
     "out": ("results", "out"),
@@ -422,7 +445,7 @@ def settings_of(**flags: Any) -> dict[str, dict[str, Any]]:
 
 _EXCLUSIVE = {
     "platform": ({"nodes", "per_node"}, {"groups"}, {"file"}),
-    "dispatcher": ({"policy", "allocator", "external"}, {"command"}),
+    "dispatcher": ({"policy", "allocator", "parameters", "external"}, {"command"}),
 }
 """Settings of a table that stand for one another: a flag of one set puts the file's others out."""
 
@@ -442,8 +465,19 @@ def _scenario(
         if table == "workload" and given.get("request") == RequestMode.NODES.value:
             # What a chunk asks for says nothing where nodes are taken whole.
             section.pop("per_processor", None)
+        if table == "dispatcher":
+            _change_policy(section, given)
         section.update(given)
     return validate(Scenario, tables, source=source)
+
+
+def _change_policy(section: dict[str, Any], given: dict[str, Any]) -> None:
+    """Keep a file's parameters for its own policy, each unless it is given anew."""
+    kept = section.get("parameters")
+    if "policy" in given and given["policy"] != section.get("policy"):
+        section.pop("parameters", None)
+    elif isinstance(kept, dict) and isinstance(given.get("parameters"), dict):
+        given["parameters"] = {**kept, **given["parameters"]}
 
 
 def _without_nothing(value: Any) -> Any:

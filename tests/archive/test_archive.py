@@ -85,21 +85,25 @@ def expand(allocation: str) -> list[int]:
     return nodes
 
 
+HPC2N_GOLDEN = ("HPC2N-nomem-5000.swf.gz", 120, 4, 2, 1027839845)
+KTH_GOLDEN = ("KTH-8000-nozero.swf.gz", 100, 1, 1, 843480031)
+
 GOLDEN = [
-    pytest.param(
-        *("hpc2n-5000-fifo-ff.csv.gz", "HPC2N-nomem-5000.swf.gz", 120, 4, 2, 1027839845),
-        id="hpc2n-fifo-ff",
-    ),
-    pytest.param(
-        *("kth-8000-fifo-ff.csv.gz", "KTH-8000-nozero.swf.gz", 100, 1, 1, 843480031),
-        id="kth-fifo-ff",
-    ),
+    pytest.param("hpc2n-5000-fifo-ff", "fifo", "first-fit", *HPC2N_GOLDEN),
+    pytest.param("hpc2n-5000-sjf-ff", "sjf", "first-fit", *HPC2N_GOLDEN),
+    pytest.param("hpc2n-5000-ljf-ff", "ljf", "first-fit", *HPC2N_GOLDEN),
+    pytest.param("hpc2n-5000-fifo-bf", "fifo", "best-fit", *HPC2N_GOLDEN),
+    pytest.param("kth-8000-fifo-ff", "fifo", "first-fit", *KTH_GOLDEN),
+    pytest.param("kth-8000-sjf-ff", "sjf", "first-fit", *KTH_GOLDEN),
+    pytest.param("kth-8000-ljf-ff", "ljf", "first-fit", *KTH_GOLDEN),
 ]
 
 
-@pytest.mark.parametrize(("golden", "trace", "nodes", "cores", "per", "origin"), GOLDEN)
+@pytest.mark.parametrize(
+    ("golden", "policy", "allocator", "trace", "nodes", "cores", "per", "origin"), GOLDEN
+)
 def test_the_schedule_is_accasims_job_by_job_and_node_by_node(
-    tmp_path, golden, trace, nodes, cores, per, origin
+    tmp_path, golden, policy, allocator, trace, nodes, cores, per, origin
 ):
     result = run(
         swf=shared("golden", trace),
@@ -107,7 +111,8 @@ def test_the_schedule_is_accasims_job_by_job_and_node_by_node(
         per_node={"core": cores},
         request="processors",
         per_processor={"core": per},
-        policy="fifo",
+        policy=policy,
+        allocator=allocator,
         out=tmp_path / "run",
     )
 
@@ -119,7 +124,7 @@ def test_the_schedule_is_accasims_job_by_job_and_node_by_node(
         )
         for row in rows(result.files.jobs)
     }
-    with gzip.open(shared("golden", golden), "rt") as file:
+    with gzip.open(shared("golden", f"{golden}.csv.gz"), "rt") as file:
         theirs = {
             row["job_id"]: (
                 int(row["start"]),

@@ -37,6 +37,7 @@ from parley_client.orders import ORDERS, Order
 from parley_client.policies import POLICIES, Fifo, Policy, policy_named
 from parley_client.rules import Aggressive, RejectAll, Strict
 from parley_client.spans import Span
+from parley_client.timed_run import TimedRun
 from parley_client.view import Queue, View
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "Shape",
     "Span",
     "Strict",
+    "TimedRun",
     "UnknownName",
     "View",
     "WorstFit",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from parley_client.errors import WrongUsage
-from parley_client.estimates import FOREVER, SECOND_US, planned_end, planned_length
+from parley_client.estimates import FOREVER, NEVER, SECOND_US, planned_end, planned_length
 from parley_client.orders import Fifo, Order, OrderLike, in_order
 from parley_client.plan import NodePlan, Reservation, SlotPlan
 from parley_client.rules import Ask, Rule, at_least, kinds_of
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from parley_client.durations import Duration
     from parley_client.job import Job, RunningJob
+    from parley_client.slots import Kind
     from parley_client.view import View
 
 Plan: TypeAlias = SlotPlan | NodePlan
@@ -52,7 +53,7 @@ class _Conservative(Rule):
 
     def _begin(self, view: View) -> None:
         self._kinds = kinds_of(view)
-        self._kind = self._kinds.only
+        self._kind = self._kind_now()
         self._places: dict[int, Reservation] = {}
         self._held: dict[int, Reservation] = {}
         self._ends: list[tuple[int, int]] = []
@@ -61,6 +62,7 @@ class _Conservative(Rule):
         self._timers: set[int] = set()
         for number, running in view.running.items():
             end = planned_end(running, view.now_us)
+            end = FOREVER if end == NEVER else end
             self._held[number] = Reservation(running.job, running.start_us, end, running.spans)
             self._ends.append((end, number))
         heapify(self._ends)
@@ -188,13 +190,19 @@ class _Conservative(Rule):
 
     def _choose_plan(self, view: View) -> None:
         """Count slots as long as that is exact; else plan nodes."""
-        kind = self._kinds.only
+        kind = self._kind_now()
         if not self._held and not self._places:
             if kind != self._kind or isinstance(self._plan, NodePlan):
                 self._plan = self._new_plan(view)
         elif kind != self._kind and isinstance(self._plan, SlotPlan):
             self._bind(view)
         self._kind = kind
+
+    def _kind_now(self) -> Kind | Literal["none", "several"]:
+        """Return the kind of slots that all jobs ask for."""
+        if not self._kinds.uniform:
+            return "several"
+        return self._kinds.only or "none"
 
     def _new_plan(self, view: View) -> Plan:
         """Return a plan with what is running in it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
-from parley_client.estimates import FOREVER, estimated_end, planned_end, planned_length
+from parley_client.estimates import FOREVER, NEVER, estimated_end, planned_end, planned_length
 from parley_client.orders import OrderLike, in_order, order_of
 from parley_client.plan import NodePlan, Reservation
 from parley_client.releases import Releases
@@ -114,8 +114,7 @@ class Easy(Rule):
         if not self._kinds.uniform:
             self._pass_on_nodes(view)
             return
-        room_of = OneReservation if self.depth == 1 else ManyReservations
-        room = room_of(view.cluster.available(job.shape), self._releases, view.now_us)
+        room = self._room(view.cluster.available(job.shape), self._releases, view.now_us)
         if self._heads is None or self._lanes is None:
             self._scan_slots(view, room)
             return
@@ -131,6 +130,11 @@ class Easy(Rule):
         self._heads.offer(take, refusals=self.depth)
         if room.free:
             self._lanes.start(room, start)
+
+    def _room(self, free: int, releases: Releases, now: int) -> Slots:
+        if self.depth == 1:
+            return OneReservation(free, releases, now)
+        return ManyReservations(free, releases, now)
 
     def _scan_slots(self, view: View, room: Slots) -> None:
         """The same without an index."""
@@ -151,8 +155,8 @@ class Easy(Rule):
 
     def _pass_on_nodes(self, view: View) -> None:
         """The same where counting does not tell what fits: every place is looked at."""
-        ahead: _HeadOnNodes | _HeadsOnNodes
-        ahead = _HeadOnNodes(view) if self.depth == 1 else _HeadsOnNodes(view)
+        ahead: HeadOnNodes | HeadsOnNodes
+        ahead = HeadOnNodes(view) if self.depth == 1 else HeadsOnNodes(view)
         reserved = 0
         behind = []
         for job in self._listed(view):
@@ -180,13 +184,21 @@ def _starter(view: View, room: Slots) -> Callable[[Job], None]:
     return start
 
 
-class _HeadOnNodes:
-    """The reservation of one job, node by node: the machine as it will be at the shadow time."""
+class HeadOnNodes:
+    """The reservation of one job, node by node: the machine as it will be at the shadow time.
 
-    def __init__(self, view: View) -> None:
+    Args:
+        view: What is running where.
+        end_of: When a running job is taken to end.
+    """
+
+    def __init__(
+        self, view: View, *, end_of: Callable[[RunningJob, int], int] = planned_end
+    ) -> None:
         self._view = view
+        self._end_of = end_of
         self._head: Job | None = None
-        self._shadow_us = FOREVER
+        self._shadow_us = NEVER
         self._then: Cluster | None = None
 
     def reserve(self, job: Job) -> None:
@@ -194,20 +206,18 @@ class _HeadOnNodes:
         view = self._view
         then = view.cluster.fork()
         ends = sorted(
-            (planned_end(running, view.now_us), number, running)
+            (self._end_of(running, view.now_us), number, running)
             for number, running in view.running.items()
         )
         self._head, self._then = job, then
         for end, ending in groupby(ends, key=lambda entry: entry[0]):
-            if end == FOREVER:
-                break
             for _, _, running in ending:
                 then.release(running.job.shape, running.spans)
             if then.fits(job.shape, job.chunks):
                 self._shadow_us = end
                 break
 
-    def start(self, job: Job) -> bool:
+    def start(self, job: Job, length: int | None = None) -> bool:
         """Start a job if it fits and the head could start at its time nevertheless."""
         view = self._view
         spans = view.place(job)
@@ -217,7 +227,7 @@ class _HeadOnNodes:
         if (
             head is not None
             and then is not None
-            and view.now_us + planned_length(job) > self._shadow_us
+            and view.now_us + (length or planned_length(job)) > self._shadow_us
         ):
             then.take(job.shape, spans)
             if not then.fits(head.shape, head.chunks):
@@ -226,7 +236,7 @@ class _HeadOnNodes:
         return view.start(job, spans)
 
 
-class _HeadsOnNodes:
+class HeadsOnNodes:
     """The reservations of several jobs, each on certain nodes."""
 
     def __init__(self, view: View) -> None:

@@ -1,6 +1,7 @@
 """How long a policy takes a job to last: the rules for what an estimate leaves open, once.
 
-* A job without a limit lasts for ever.
+* A job without a limit lasts for ever. Whoever waits for its nodes waits for an instant that
+  never comes, before which every job with a limit is over, and none without.
 * An estimate of zero counts as one second: a job that took no time at all would not keep any
   other from its nodes, however many of them start at once.
 * A job that runs beyond its estimate is overdue, and ends one second from now, whenever that is
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
 
 SECOND_US = 1_000_000
 
+NEVER = 1 << 61
+"""When a job without limit ends: an instant later than any of a simulation, microseconds."""
+
 FOREVER = 1 << 62
-"""Later than any instant of a simulation, microseconds."""
+"""How long a job without limit lasts: beyond `NEVER`, whenever it starts, microseconds."""
 
 
 def planned_length(job: Job) -> int:
@@ -29,9 +33,9 @@ def planned_length(job: Job) -> int:
 
 
 def estimated_end(running: RunningJob) -> int:
-    """Return the instant at which its walltime is over, be it past; `FOREVER` without limit."""
+    """Return the instant at which its walltime is over, be it past; `NEVER` without limit."""
     end = running.expected_end_us
-    return FOREVER if end is None else end
+    return NEVER if end is None else end
 
 
 def planned_end(running: RunningJob, now_us: int) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -21,11 +22,15 @@ from parley_client.errors import ClientError, UnknownName, WrongUsage
 from parley_client.orders import ORDERS
 from parley_client.rules import Aggressive, Ask, Policy, RejectAll, Rule, Strict
 from parley_client.sources import is_path, load_object
+from parley_client.timed_run import TimedRun
 from parley_client.view import View
 
-__all__ = ["POLICIES", "Ask", "Fifo", "Policy", "PolicyEntry", "policy_named"]
+__all__ = ["POLICIES", "Ask", "Fifo", "Policy", "PolicyEntry", "parameters_of", "policy_named"]
 
 Parameter: TypeAlias = str | int | float | bool
+
+# Not whatever Python takes for a number: "inf" and "1_0" are words.
+_NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
 class Fifo(Strict):
@@ -61,7 +66,7 @@ class PolicyEntry:
 
 _RULES = (
     *(Strict, Easy, Conservative, ConservativeSubmitOrder, ConservativeNone),
-    *(Prioritised, Delayed, Aggressive, RejectAll),
+    *(Prioritised, Delayed, Aggressive, TimedRun, RejectAll),
 )
 
 POLICIES: Mapping[str, PolicyEntry] = {
@@ -113,6 +118,28 @@ def policy_named(name: str, parameters: Mapping[str, Parameter] | None = None) -
     policy = entry.rule(**entry.fixed, **chosen)
     policy.name = name
     return policy
+
+
+def parameters_of(settings: Iterable[str], **named: Parameter | None) -> dict[str, Parameter]:
+    """Return parameters as a command line gives them.
+
+    Args:
+        settings: Each as `name=value`.
+        named: Those with options of their own; None is not given.
+
+    Raises:
+        WrongUsage: One is no `name=value`, or is given twice.
+    """
+    found = {name: value for name, value in named.items() if value is not None}
+    for setting in settings:
+        name, sign, value = setting.partition("=")
+        name = name.strip().replace("-", "_")
+        if not sign or not name:
+            raise WrongUsage(f"--set {setting}: a parameter is set as NAME=VALUE")
+        if name in found:
+            raise WrongUsage(f"--set {setting}: {name} is given twice")
+        found[name] = value
+    return found
 
 
 def _own(name: str, parameters: Mapping[str, Parameter]) -> Policy:
@@ -176,9 +203,6 @@ def _value_of(value: Parameter) -> Parameter:
         return value
     if value in {"true", "false"}:
         return value == "true"
-    for number in (int, float):
-        try:
-            return number(value)
-        except ValueError:
-            continue
-    return value
+    if _NUMBER.fullmatch(value) is None:
+        return value
+    return float(value) if "." in value else int(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from parley_client.estimates import FOREVER, SECOND_US
+from parley_client.estimates import NEVER, SECOND_US
 
 _BLOCK = 128
 """Ends in one block; half of that after a split."""
@@ -68,7 +68,7 @@ class Releases:
         """Return when so many slots will have come back, and how many too many come with them.
 
         All releases of one instant count together, and those that are overdue come one second
-        from now. If there never are so many, the instant is `FOREVER`.
+        from now. If there never are so many, the instant is `NEVER`.
         """
         if self._blocks[0] and self._blocks[0][0] <= now:
             return self._earliest_overdue(slots, now)
@@ -81,7 +81,7 @@ class Releases:
                 missing -= self._slots[end]
                 if missing <= 0:
                     return end, -missing
-        return FOREVER, 0
+        return NEVER, 0
 
     def items(self, now: int) -> list[tuple[int, int]]:
         """Return (instant after now, slots), ascending, each instant once."""
@@ -98,7 +98,7 @@ class Releases:
             missing -= held
             if missing <= 0:
                 return end, -missing
-        return FOREVER, 0
+        return NEVER, 0
 
     def _index(self, end: int) -> int:
         return min(bisect_left(self._lasts, end), len(self._blocks) - 1)

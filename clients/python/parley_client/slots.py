@@ -146,6 +146,5 @@ class ManyReservations:
     def _profile(self) -> Steps:
         steps = Steps(self._now, self.free)
         for end, slots in self._releases.items(self._now):
-            if end < FOREVER:
-                steps.change(end, FOREVER, slots)
+            steps.change(end, FOREVER, slots)
         return steps

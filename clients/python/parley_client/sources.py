@@ -44,7 +44,7 @@ def load_object(name: str, kind: str) -> Any:
 
 
 def _load(path: Path) -> ModuleType:
-    if not path.is_file():
+    if "\0" in str(path) or not path.is_file():
         raise WrongUsage(f"{path}: no such file")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parley_server.cli.dispatch import dispatch
+from parley_server.cli.policies import policies
 from parley_server.cli.run import CommandAfterDashes, run
 from parley_server.cli.schema import schema
 from parley_server.cli.serve import serve
@@ -73,6 +74,7 @@ app = typer.Typer(
 app.command(cls=CommandAfterDashes, epilog=EXIT_STATUS)(_ending(run))
 app.command(epilog=EXIT_STATUS)(_ending(serve))
 app.command()(_ending(dispatch))
+app.command()(_ending(policies))
 app.command()(_ending(schema))
 
 

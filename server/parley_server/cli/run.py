@@ -63,8 +63,30 @@ def run(
         str | None, typer.Option(help="Where the trace has none: runtime, or none.")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Read so many jobs at most.")] = None,
-    policy: Annotated[str | None, typer.Option(help="A built-in policy; fifo.")] = None,
-    allocator: Annotated[str | None, typer.Option(help="A built-in allocator; first-fit.")] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(help="A policy by name, or FILE.py:NAME; parley policies lists them. fifo"),
+    ] = None,
+    allocator: Annotated[
+        str | None, typer.Option(help="An allocator by name, or FILE.py:NAME; first-fit.")
+    ] = None,
+    order: Annotated[
+        str | None, typer.Option(help="The policy's queue order: a name, or FILE.py:NAME.")
+    ] = None,
+    depth: Annotated[int | None, typer.Option(help="How many reservations it keeps.")] = None,
+    backfill_order: Annotated[
+        str | None, typer.Option(help="In which order it backfills, if not in the queue's.")
+    ] = None,
+    interval: Annotated[
+        str | None, typer.Option(help="The policy decides only so often: 30s, 5m.")
+    ] = None,
+    examine: Annotated[
+        int | None, typer.Option(help="It looks at so many jobs at a time at most.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter of the policy."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="For all that is random; 0.")] = None,
     deadline: Annotated[
         str | None, typer.Option(help="Wall time for each answer of a child: 60s, 5m.")
@@ -103,7 +125,11 @@ def run(
         warn_of_losses,
     )
     from parley_server.cli.interrupts import Interrupts  # noqa: PLC0415
-    from parley_server.running import Preparation, RunOptions  # noqa: PLC0415
+    from parley_server.running import (  # noqa: PLC0415
+        Preparation,
+        RunOptions,
+        policy_parameters,
+    )
     from parley_server.scenario import settings_of  # noqa: PLC0415
 
     command: list[str] | None = ctx.meta.get("command")
@@ -126,6 +152,14 @@ def run(
         strict=strict,
         policy=policy,
         allocator=allocator,
+        parameters=policy_parameters(
+            settings or (),
+            order=order,
+            depth=depth,
+            backfill_order=backfill_order,
+            interval=interval,
+            examine=examine,
+        ),
         external=external,
         command=command,
         out=out,
