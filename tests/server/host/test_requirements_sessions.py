@@ -417,10 +417,12 @@ def test_a_late_reply_is_told_so_with_the_request_that_waits(peer):
     ping = peer.say("ping", {}, re=request["seq"])
     ack = peer.say("progress", {}, re=request["seq"])
 
+    future = peer.say("ping", {}, re=99)
     later = peer.reply(request, [{"id": 5, **start(0)}, {"id": 4, **start(99)}])
     applied = peer.reply(later, [start(0)])
 
     assert (ping["type"], ack["body"]) == ("pong", {"deadline_ms": 0})
+    assert_refused(future, "sequence.future", path="re")
     assert second_of(later) > second_of(request)
     assert outcomes_of(later) == [(5, "decision.late"), (4, "decision.late")]
     assert codes_of(applied) == ["applied"]
