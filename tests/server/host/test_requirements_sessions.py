@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from parley_conformance import ScriptedDispatcher
 from parley_protocol import FROM_CLIENT, Dialect, decode, encode
@@ -17,6 +18,7 @@ from parley_protocol.messages import CLIENT_MESSAGES, EVENT_KINDS
 from parley_server.host import session as session_module
 from tests.offering import (
     PLAIN,
+    SECOND,
     at_first_jobs,
     codes_of,
     events_of,
@@ -26,7 +28,7 @@ from tests.offering import (
     state_of,
 )
 from tests.serving import assert_refused, serving
-from tests.support import parley, summary_of, write_swf
+from tests.support import PROJECT, parley, summary_of, write_swf
 
 PATIENCE = 0.4
 """Seconds within which the impatient of the scenarios below want their replies."""
@@ -755,3 +757,61 @@ def test_a_dispatcher_that_is_started_again_is_told_what_to_resume(tmp_path):
     assert second[0] == "1"
     assert len(bytes.fromhex(second[1])) == 16
     assert summary_of(tmp_path / "out")["jobs"]["completed"] == 3
+
+
+# ---------------------------------------------------------------------- at once, and on record
+
+
+def test_no_more_sessions_are_taken_at_once_than_were_announced(tmp_path):
+    with (
+        serving(tmp_path, offered(tmp_path, "plain"), at_once=1) as server,
+        ScriptedDispatcher(server.endpoint) as peer,
+        ScriptedDispatcher(server.endpoint) as other,
+    ):
+        welcome = peer.hello()
+        refused = other.hello()
+        peer.say("bye", {})
+        taken = other.hello()
+
+    assert welcome["body"]["limits"]["sessions"] == 1
+    assert_refused(refused, "limit.sessions", fatal=True)
+    assert taken["type"] == "welcome"
+
+
+def test_the_transcript_of_a_session_is_as_the_specification_says(tmp_path):
+    slow = {"on_disconnect": "wait", "latency": "fixed:3s"}
+    with (
+        serving(
+            tmp_path,
+            offered(tmp_path, "plain", session=slow),
+            transcript=tmp_path / "session.jsonl",
+        ) as server,
+        ScriptedDispatcher(server.endpoint) as peer,
+        ScriptedDispatcher(server.endpoint) as heir,
+    ):
+        welcome = peer.hello()
+        peer.reply(peer.ready())
+        peer.send_bytes(b"\xc1")
+        peer.receive()
+        heir.hello(resume=resume_of(welcome))
+        heir.reply(heir.ready(), [start(0)])
+        heir.say("bye", {})
+        server.wait_for("1")
+
+    text = (tmp_path / "session-1.jsonl").read_text()
+    header, *lines, footer = map(json.loads, text.splitlines())
+    schema = json.loads((PROJECT / "schemas/transcript.schema.json").read_text())
+    for line in (header, *lines, footer):
+        Draft202012Validator(schema).validate(line)
+    assert [line["n"] for line in lines] == list(range(1, footer["messages"] + 1))
+    assert [line["dir"] for line in lines] == ["<", ">"] * (len(lines) // 2)
+    views = [line["view"] and line["view"]["type"] for line in lines]
+    assert views == [
+        *("hello", "welcome", "ready", "decision.request", "decision.reply", "decision.request"),
+        *(None, "error", "hello", "welcome", "ready", "decision.request"),
+        *("decision.reply", "decision.request", "bye", "session.end"),
+    ]
+    charged = [line["n"] for line in lines if line.get("charged_us") == 3 * SECOND]
+    assert charged == [6, 14]
+    assert welcome["body"]["token"] not in text
+    assert welcome["body"]["token"].encode().hex() not in text
