@@ -29,6 +29,7 @@ ALWAYS = tuple(
 
 IN_SESSION = (
     "session.unknown",
+    "session.over",
     "epoch.stale",
     "epoch.future",
     "sequence.stale",

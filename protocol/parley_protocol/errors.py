@@ -78,11 +78,12 @@ MESSAGE_CODES: Mapping[str, CodeInfo] = {
         "Repeat `session` and `epoch` as the welcome gave them, or say hello.",
     ),
     "session.over": CodeInfo(
-        "The session to be resumed has ended.", "Say hello without `resume` for another run."
+        "The session that the message names, or is to resume, has ended.",
+        "Say hello without `resume` for another run.",
     ),
     "session.token": CodeInfo(
         "The token is not that of the session to be resumed, or there is no such session.",
-        "Repeat `session` and `token` as the last welcome gave them.",
+        "Repeat `session` and `token` as the welcome gave them.",
     ),
     "epoch.stale": CodeInfo(
         "Another client has resumed the session; this one is shut out.",

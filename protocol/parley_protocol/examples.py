@@ -304,7 +304,6 @@ EXAMPLES: Mapping[str, Message] = {
         5,
         {
             **_WELCOME,
-            "token": "00112233445566778899aabbccddeeff",
             "resumed": True,
             "limits": {**_WELCOME["limits"], "sessions": 64},
             "policy": {

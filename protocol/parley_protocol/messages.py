@@ -531,8 +531,8 @@ class CapabilitiesDict(TypedDict):
 class ResumeDict(TypedDict):
     """A session that a client takes up again."""
 
-    session: Annotated[Text, Field(description="As the last welcome gave it.")]
-    token: Annotated[Text, Field(description="As the last welcome gave it.")]
+    session: Annotated[Text, Field(description="As the welcome gave it.")]
+    token: Annotated[Text, Field(description="As the welcome gave it.")]
 
 
 class HelloBody(TypedDict):

@@ -450,13 +450,14 @@ def test_refusing_a_map_costs_no_more_than_a_few_times_reading_it():
 WIDTHS = {
     "integers": (
         1,
-        [b"\x01", b"\xcc\x01", b"\xcd\0\x01", b"\xce\0\0\0\x01", b"\xcf" + bytes(7) + b"\x01"]
-        + [b"\xd0\x01", b"\xd1\0\x01", b"\xd2\0\0\0\x01", b"\xd3" + bytes(7) + b"\x01"],
+        [
+            *(b"\x01", b"\xcc\x01", b"\xcd\0\x01", b"\xce\0\0\0\x01", b"\xcf" + bytes(7) + b"\x01"),
+            *(b"\xd0\x01", b"\xd1\0\x01", b"\xd2\0\0\0\x01", b"\xd3" + bytes(7) + b"\x01"),
+        ],
     ),
     "negative integers": (
         -1,
-        [b"\xff", *(code + b"\xff" * 2**power for power, code in enumerate((b"\xd0", b"\xd1")))]
-        + [b"\xd2" + b"\xff" * 4, b"\xd3" + b"\xff" * 8],
+        [b"\xff", *(bytes([0xD0 + power]) + b"\xff" * 2**power for power in range(4))],
     ),
     "floats": (0.5, [b"\xca\x3f\0\0\0", b"\xcb\x3f\xe0" + bytes(6)]),
     "texts": ("x", [b"\xa1x", b"\xd9\x01x", b"\xda\0\x01x", b"\xdb\0\0\0\x01x"]),

@@ -206,6 +206,8 @@ def test_schema_and_decoder_agree_on_every_variant_of_every_field(kind):
         (f"{place} = {variant!r:.40}", changed(good, place, variant))
         for good in small_examples(kind)
         for place in places_in(good)
+        # What a state is made of is varied in the snapshot, by the same definition.
+        if kind == "state.snapshot" or place[:2] != ("body", "state") or len(place) == 2
         for variant in VARIANTS
     ]
 

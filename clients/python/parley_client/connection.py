@@ -193,6 +193,7 @@ class _Connection:
         self._conversation = Conversation()
         self._envelope: dict[str, Any] = {"v": 1}
         self._re = 0
+        self._most_bytes = FROM_CLIENT.message_bytes
         try:
             if curve is not None:
                 self._encrypt(curve)
@@ -239,6 +240,7 @@ class _Connection:
         """Speak in the session of the welcome from now on."""
         self._envelope["session"] = welcome["session"]
         self._envelope["epoch"] = welcome["epoch"]
+        self._most_bytes = welcome["body"]["limits"]["message_bytes"]
 
     def ask(self, kind: str, body: Any, *, re: int | None = None) -> ServerAnswer:
         """Send a message and return the server's answer to it.
@@ -252,7 +254,7 @@ class _Connection:
         if kind != "hello":
             message["re"] = self._re if re is None else re
         frame = encode(message)
-        if len(frame) > FROM_CLIENT.message_bytes:
+        if len(frame) > self._most_bytes:
             raise ClientError(f"a {kind} of {len(frame)} bytes is more than a server takes")
         self._socket.send_multipart((b"", frame))
         return self._receive(patient=kind != "hello")

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from parley_server.engine.agenda import Agenda
-from parley_server.engine.cluster import Cluster
+from parley_server.engine.cluster import Cluster, merged
 from parley_server.engine.decisions import (
     Annotate,
     CancelWake,
@@ -658,7 +658,8 @@ class Simulation:
             chosen = self.cluster.place(job)
         else:
             self.cluster.check(job, allocation)
-            chosen = allocation
+            # One spelling per allocation, in whatever spans the dispatcher wrote it.
+            chosen = tuple([merged(spans) for spans in allocation])
         self.cluster.take(job, chosen)
         self._leave_queue(job)
         running = RunningJob(

@@ -98,22 +98,7 @@ class Peer:
         if kind == "hello":
             return
         self._check_session(message)
-        re = message["re"]
-        if re == self.awaited or (kind in _SIDE_TALK and re == self.seq):
-            return
-        if re > self.seq:
-            raise ProtocolError(
-                "sequence.future",
-                f"an answer to message {re}, {self.seq} was the last",
-                "re",
-                [str(self.awaited)],
-            )
-        raise ProtocolError(
-            "sequence.stale",
-            f"an answer to message {re}, {self.awaited} waits for one",
-            "re",
-            [str(self.awaited)],
-        )
+        self._check_re(message["re"], kind, self.awaited)
 
     def check_overdue(self, message: Any) -> None:
         """Find out the same of a message from one that does not know that it was late.
@@ -128,13 +113,7 @@ class Peer:
                 supported=sorted({*_SIDE_TALK, "decision.reply"}),
             )
         self._check_session(message)
-        if message["re"] not in {self.overdue, self.seq}:
-            raise ProtocolError(
-                "sequence.stale",
-                f"an answer to message {message['re']}, {self.overdue} waits for one",
-                "re",
-                [str(self.overdue)],
-            )
+        self._check_re(message["re"], message["type"], self.overdue)
 
     def take_over(self, identity: bytes, connection: int, envelope: list[bytes]) -> None:
         """Hear another dispatcher in the place of the one before."""
@@ -145,6 +124,20 @@ class Peer:
         self.overdue = None
         self.strikes = 0
         self.gone = self.suspect = self.detached = False
+
+    def _check_re(self, re: int, kind: str, due: int | None) -> None:
+        if re == due or (kind in _SIDE_TALK and re == self.seq):
+            return
+        if re > self.seq:
+            raise ProtocolError(
+                "sequence.future",
+                f"an answer to message {re}, {self.seq} was the last",
+                "re",
+                [str(due)],
+            )
+        raise ProtocolError(
+            "sequence.stale", f"an answer to message {re}, {due} waits for one", "re", [str(due)]
+        )
 
     def _check_session(self, message: Any) -> None:
         epoch = self.session.epoch

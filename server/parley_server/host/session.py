@@ -380,14 +380,19 @@ class Session:
         }
 
     def end_body(self, reason: str | None = None) -> SessionEndBody:
-        """Return the last message of the session."""
+        """Return the last message of the session.
+
+        Args:
+            reason: Why it ends before the run does; then all outcomes were told before.
+        """
         simulation = self.simulation
+        outcomes = self._outcomes() if reason is None else []
         if reason is None:
             reason = simulation.end.value if simulation.end else "broken_off"
         return {
             "reason": reason,
             "now_us": simulation.now,
-            "outcomes": self._outcomes(),
+            "outcomes": outcomes,
             "stats": translate.stats_dict(simulation.counts),
         }
 
@@ -418,6 +423,7 @@ class Session:
 
     def _apply(self, decisions: Sequence[Any], latency: int) -> None:
         self._asked = None
+        self._late = []
         granted = self.terms.submit
         self.simulation.apply(
             [translate.decision(wire, may_submit=granted) for wire in decisions], latency=latency
@@ -468,10 +474,7 @@ class Session:
     def _outcomes(self) -> list[OutcomeDict]:
         """Return what became of the last decisions, those that came late included."""
         outcomes = translate.outcome_dicts(self.simulation.outcomes)
-        if self._late:
-            outcomes += self._late
-            self._late = []
-        return outcomes
+        return outcomes + self._late if self._late else outcomes
 
 
 def _rules(offer: Offer) -> RulesDict:

@@ -43,7 +43,8 @@ class Actor:
         hasty: A message came before the one before it was answered.
     """
 
-    def __init__(self, script, *, pause=0.0):
+    def __init__(self, script, *, pause=0.0, envelope=()):
+        self._envelope = envelope
         self.frames = []
         self.hasty = False
         self._script = script
@@ -72,7 +73,7 @@ class Actor:
             self.frames.append(frames)
             time.sleep(self._pause)
             self.hasty |= bool(self._socket.poll(0))
-            self._socket.send_multipart([identity, b"", encode(answer)])
+            self._socket.send_multipart([identity, *self._envelope, b"", encode(answer)])
         # Nothing may follow the end.
         if self._socket.poll(150):
             _, *frames = self._socket.recv_multipart()
@@ -167,6 +168,36 @@ def test_a_session_may_be_slow(whole):
     assert [frames[-1] for frames in actor.frames][:2] == [frames[-1] for frames in whole.frames][
         :2
     ]
+
+
+def test_a_message_is_read_from_the_last_frame():
+    with played(envelope=[b"whatever", b"stands here"]) as actor:
+        end = serve("fifo", actor.endpoint)
+
+    assert end["reason"] == "completed"
+
+
+def test_a_message_beyond_the_limits_is_not_sent():
+    script = answers()
+    # A ready is shorter than this, every reply is longer.
+    script[0]["body"]["limits"]["message_bytes"] = 60
+    with played(script) as actor, pytest.raises(ClientError, match="bytes"):
+        serve("fifo", actor.endpoint)
+
+    assert [message["type"] for message in actor.messages()] == ["hello", "ready"]
+
+
+def test_long_messages_of_a_server_are_read():
+    script = answers()
+    script[0]["body"]["limits"]["message_bytes"] = 1000
+    # What a server bears is another matter than what it sends.
+    job = script[2]["body"]["events"][0]["job"]
+    notes = {f"note{number}": "x" * 200_000 for number in range(90)}
+    script[2]["body"]["events"][0]["job"] = {**job, "attributes": notes}
+    with played(script) as actor:
+        end = serve("fifo", actor.endpoint)
+
+    assert end["reason"] == "completed"
 
 
 # ---------------------------------------------------------------------- what later versions add

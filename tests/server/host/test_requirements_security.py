@@ -25,8 +25,8 @@ class _Stop(Exception):
 
 
 @contextmanager
-def encrypted(curve):
-    """A server with keys; nothing is offered there."""
+def listening(curve=None, endpoint="tcp://127.0.0.1:*"):
+    """A server that offers nothing."""
     stopping = threading.Event()
 
     def look():
@@ -38,7 +38,7 @@ def encrypted(curve):
             router.run(look)
         router.close()
 
-    router = Router("tcp://127.0.0.1:*", lambda hello: None, curve=curve)
+    router = Router(endpoint, lambda hello: None, curve=curve)
     thread = threading.Thread(target=run)
     thread.start()
     try:
@@ -80,7 +80,7 @@ def test_only_those_who_encrypt_to_the_server_are_answered(tmp_path):
     other, _ = keys(tmp_path / "other", "other")
     _, client = keys(tmp_path / "client", "client")
 
-    with encrypted(Curve(secret)) as endpoint:
+    with listening(Curve(secret)) as endpoint:
         assert code_over(endpoint, server=public, client=client) == "message.unexpected"
         assert code_over(endpoint) is None
         assert code_over(endpoint, server=other, client=client) is None
@@ -94,7 +94,7 @@ def test_a_server_that_knows_its_clients_answers_nobody_else(tmp_path):
     friends.mkdir()
     (friends / friend.name).write_bytes(friend.read_bytes())
 
-    with encrypted(Curve(secret, friends)) as endpoint:
+    with listening(Curve(secret, friends)) as endpoint:
         assert code_over(endpoint, server=public, client=friend_secret) == "message.unexpected"
         assert code_over(endpoint, server=public, client=stranger_secret) is None
 
@@ -103,6 +103,11 @@ def test_a_server_that_knows_its_clients_answers_nobody_else(tmp_path):
 def test_a_server_without_keys_listens_to_this_machine_alone(endpoint):
     with pytest.raises(UsageError, match="other machines"):
         Router(endpoint, lambda hello: None)
+
+
+def test_a_server_may_listen_at_an_ipc_endpoint(tmp_path):
+    with listening(endpoint=f"ipc://{tmp_path}/parley") as endpoint:
+        assert code_over(endpoint) == "message.unexpected"
 
 
 def test_tokens_are_long_and_never_the_same(tmp_path):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import time
 from contextlib import contextmanager
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from parley_conformance import ScriptedDispatcher
 from parley_protocol import FROM_CLIENT, Dialect, decode, encode
@@ -15,6 +18,7 @@ from parley_protocol.messages import CLIENT_MESSAGES, EVENT_KINDS
 from parley_server.host import session as session_module
 from tests.offering import (
     PLAIN,
+    SECOND,
     at_first_jobs,
     codes_of,
     events_of,
@@ -24,8 +28,9 @@ from tests.offering import (
     state_of,
 )
 from tests.serving import assert_refused, serving
+from tests.support import PROJECT, parley, summary_of, write_swf
 
-PATIENCE = 0.2
+PATIENCE = 0.4
 """Seconds within which the impatient of the scenarios below want their replies."""
 
 HURRIED = {"deadline": f"{PATIENCE}s"}
@@ -148,6 +153,16 @@ def test_the_first_request_is_that_of_time_0_with_the_state_before_any_job(peer)
     assert request["body"]["state"]["exhausted"] is False
 
 
+def test_nothing_happens_before_ready(peer):
+    peer.hello(scenario="plain")
+    pong = peer.say("ping", {})
+    quiet = not peer._socket.poll(300)
+    request = peer.say("ready", {}, re=1)
+
+    assert (pong["type"], quiet) == ("pong", True)
+    assert (second_of(request), request["body"]["state_version"]) == (0, 0)
+
+
 def test_the_start_of_the_session_is_told_whatever_is_wanted(peer):
     request = peer.open(scenario="plain", wants=["job.ended"])
 
@@ -155,11 +170,13 @@ def test_the_start_of_the_session_is_told_whatever_is_wanted(peer):
 
 
 def test_a_connection_may_be_used_for_another_session_after_the_end(peer):
-    peer.open(scenario="plain")
+    request = peer.reply(at_first_jobs(peer, "plain"), [start(0)])
     end = peer.say("bye", {})
     welcome = peer.hello(scenario="plain")
 
+    assert codes_of(request) == ["applied"]
     assert (end["type"], end["body"]["reason"]) == ("session.end", "bye")
+    assert end["body"]["outcomes"] == []
     assert welcome["type"] == "welcome"
     assert peer.ready()["type"] == "decision.request"
 
@@ -389,27 +406,33 @@ def test_a_ready_that_does_not_come_misses_the_deadline_too(peer):
 
 def test_progress_sets_the_deadline_back(peer):
     request = peer.open(scenario="impatient")
-    for _ in range(5):
-        time.sleep(PATIENCE / 2)
+    for _ in range(7):
+        time.sleep(PATIENCE / 4)
         answer = peer.say("progress", {"note": "still at it"})
         assert (answer["type"], answer["body"]["deadline_ms"]) == ("progress.ack", PATIENCE * 1000)
 
     assert peer.reply(request)["type"] == "decision.request"
 
 
-def test_a_late_reply_is_told_so_with_the_request_that_waits(peer):
-    request = peer.open(scenario="lenient")
-    request = peer.reply(request)
-    time.sleep(4 * PATIENCE)
+def test_a_late_reply_is_told_so_with_the_request_that_waits(peer, connect):
+    welcome = peer.hello(scenario="lenient")
+    request = peer.reply(peer.ready())
+    time.sleep(3 * PATIENCE)
     ping = peer.say("ping", {}, re=request["seq"])
     ack = peer.say("progress", {}, re=request["seq"])
 
+    future = peer.say("ping", {}, re=99)
     later = peer.reply(request, [{"id": 5, **start(0)}, {"id": 4, **start(99)}])
-    applied = peer.reply(later, [start(0)])
+    heir = connect()
+    heir.hello(resume=resume_of(welcome))
+    again = heir.ready()
+    applied = heir.reply(again, [start(0)])
 
     assert (ping["type"], ack["body"]) == ("pong", {"deadline_ms": 0})
+    assert_refused(future, "sequence.future", path="re")
     assert second_of(later) > second_of(request)
     assert outcomes_of(later) == [(5, "decision.late"), (4, "decision.late")]
+    assert outcomes_of(again) == outcomes_of(later)
     assert codes_of(applied) == ["applied"]
 
 
@@ -440,7 +463,7 @@ def test_a_dispatcher_that_is_late_is_given_up_for_one_that_resumes(connect):
     peer, heir = connect(), connect()
     welcome = peer.hello(scenario="detaching")
     request = peer.ready()
-    time.sleep(4 * PATIENCE)
+    time.sleep(3 * PATIENCE)
 
     late = peer.reply(request)
     resumed = heir.hello(resume=resume_of(welcome))
@@ -488,8 +511,7 @@ def test_a_session_whose_dispatcher_vanished_is_kept_and_resumed(connect):
 
     assert (resumed["session"], resumed["epoch"]) == (welcome["session"], 2)
     assert resumed["body"]["resumed"] is True
-    assert resumed["body"]["token"] != welcome["body"]["token"]
-    for field in ("ask", "wants", "scenario", "platform", "seed"):
+    for field in ("ask", "wants", "scenario", "platform", "seed", "token"):
         assert resumed["body"][field] == welcome["body"][field]
     for field in ("now_us", "events", "outcomes", "state_version"):
         assert again["body"][field] == request["body"][field]
@@ -529,18 +551,13 @@ def test_another_token_or_session_resumes_nothing(connect):
     assert peer.reply(request)["type"] == "decision.request"
 
 
-def test_a_token_is_void_once_it_was_used(connect):
-    peer = connect()
-    welcome = peer.hello(scenario="waiting")
-    peer.ready()
-    heir = connect()
-    resumed = heir.hello(resume=resume_of(welcome))
+def test_every_resume_is_another_epoch_with_the_same_token(connect):
+    welcomes = [connect().hello(scenario="waiting")]
+    for _ in range(3):
+        welcomes.append(connect().hello(resume=resume_of(welcomes[0])))
 
-    again = connect().hello(resume=resume_of(welcome))
-    third = connect().hello(resume=resume_of(resumed))
-
-    assert_refused(again, "session.token", fatal=True)
-    assert third["epoch"] == 3
+    assert [welcome["epoch"] for welcome in welcomes] == [1, 2, 3, 4]
+    assert len({welcome["body"]["token"] for welcome in welcomes}) == 1
 
 
 def test_an_old_client_is_fenced_and_changes_nothing(connect):
@@ -693,3 +710,108 @@ def test_the_third_message_that_cannot_be_read_ends_the_session(peer, bad):
     assert answers[1]["body"]["code"] == "message.unknown"
     assert answers[1]["body"]["supported"] == sorted(CLIENT_MESSAGES)
     assert_refused(answers[-1], "message.undecodable", fatal=True)
+
+
+# ---------------------------------------------------------------------- children
+
+DIES_ONCE = """\
+import os, sys
+from parley_client import serve
+
+known = [os.environ.get(name, "-") for name in ("PARLEY_SESSION", "PARLEY_TOKEN")]
+with open(sys.argv[1], "a") as file:
+    file.write(" ".join(known) + "\\n")
+
+
+def policy(view):
+    if view.now_us and known[0] == "-":
+        os._exit(9)
+    for job in view.queue:
+        if not view.start(job):
+            break
+
+
+serve(policy)
+"""
+
+
+def test_a_dispatcher_that_is_started_again_is_told_what_to_resume(tmp_path):
+    write_swf(tmp_path / "plain.swf", PLAIN)
+    scenario = tmp_path / "plain.toml"
+    scenario.write_text(
+        '[platform]\nnodes = 4\n[workload]\nswf = "plain.swf"\n'
+        '[session]\non_disconnect = "wait"\nrestarts = 1\n'
+    )
+    script, log = tmp_path / "dies_once.py", tmp_path / "log"
+    script.write_text(DIES_ONCE)
+
+    done = parley(
+        *("run", scenario, "--out", tmp_path / "out", "--quiet", "--"),
+        *(sys.executable, script, log),
+        env={**os.environ, "PARLEY_SESSION": "7", "PARLEY_TOKEN": "of another run"},
+    )
+
+    first, second = (line.split() for line in log.read_text().splitlines())
+    assert done.returncode == 0, done.stderr
+    assert first == ["-", "-"]
+    assert second[0] == "1"
+    assert len(bytes.fromhex(second[1])) == 16
+    assert summary_of(tmp_path / "out")["jobs"]["completed"] == 3
+
+
+# ---------------------------------------------------------------------- at once, and on record
+
+
+def test_no_more_sessions_are_taken_at_once_than_were_announced(tmp_path):
+    with (
+        serving(tmp_path, offered(tmp_path, "plain"), at_once=1) as server,
+        ScriptedDispatcher(server.endpoint) as peer,
+        ScriptedDispatcher(server.endpoint) as other,
+    ):
+        welcome = peer.hello()
+        refused = other.hello()
+        peer.say("bye", {})
+        taken = other.hello()
+
+    assert welcome["body"]["limits"]["sessions"] == 1
+    assert_refused(refused, "limit.sessions", fatal=True)
+    assert taken["type"] == "welcome"
+
+
+def test_the_transcript_of_a_session_is_as_the_specification_says(tmp_path):
+    slow = {"on_disconnect": "wait", "latency": "fixed:3s"}
+    with (
+        serving(
+            tmp_path,
+            offered(tmp_path, "plain", session=slow),
+            transcript=tmp_path / "session.jsonl",
+        ) as server,
+        ScriptedDispatcher(server.endpoint) as peer,
+        ScriptedDispatcher(server.endpoint) as heir,
+    ):
+        welcome = peer.hello()
+        peer.reply(peer.ready())
+        peer.send_bytes(b"\xc1")
+        peer.receive()
+        heir.hello(resume=resume_of(welcome))
+        heir.reply(heir.ready(), [start(0)])
+        heir.say("bye", {})
+        server.wait_for("1")
+
+    text = (tmp_path / "session-1.jsonl").read_text()
+    header, *lines, footer = map(json.loads, text.splitlines())
+    schema = json.loads((PROJECT / "schemas/transcript.schema.json").read_text())
+    for line in (header, *lines, footer):
+        Draft202012Validator(schema).validate(line)
+    assert [line["n"] for line in lines] == list(range(1, footer["messages"] + 1))
+    assert [line["dir"] for line in lines] == ["<", ">"] * (len(lines) // 2)
+    views = [line["view"] and line["view"]["type"] for line in lines]
+    assert views == [
+        *("hello", "welcome", "ready", "decision.request", "decision.reply", "decision.request"),
+        *(None, "error", "hello", "welcome", "ready", "decision.request"),
+        *("decision.reply", "decision.request", "bye", "session.end"),
+    ]
+    charged = [line["n"] for line in lines if line.get("charged_us") == 3 * SECOND]
+    assert charged == [6, 14]
+    assert welcome["body"]["token"] not in text
+    assert welcome["body"]["token"].encode().hex() not in text

@@ -1,0 +1,129 @@
+"""The requirements of the specification, and what checks each of them.
+
+python -m tests.requirements            how many there are, and how they are checked
+python -m tests.requirements messages   which of them speak of which message
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from parley_protocol.messages import CLIENT_MESSAGES, SERVER_MESSAGES
+from tests.support import PROJECT
+
+SPEC = PROJECT / "protocol" / "spec"
+
+LEVELS = ("MUST NOT", "MUST", "SHOULD NOT", "SHOULD", "MAY")
+"""From the strongest to the weakest, each before what it begins with."""
+
+_ITEM = re.compile(r"^- \[(R-[A-Z]+-\d+)\] (.*(?:\n  .*)*)", re.MULTILINE)
+
+_NOT_PROSE = re.compile(r"```.*?```|`[^`\n]*`|<!-- generated: .*?<!-- end -->", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One sentence of the specification.
+
+    Attributes:
+        page: The name of the file it stands in.
+    """
+
+    id: str
+    text: str
+    page: str
+
+    @property
+    def levels(self) -> list[str]:
+        """The words of RFC 2119 in it."""
+        return levels_in(self.text)
+
+    @property
+    def messages(self) -> list[str]:
+        """The messages it names."""
+        named = re.findall(r"`([a-z.]+)`", self.text)
+        return [kind for kind in (*CLIENT_MESSAGES, *SERVER_MESSAGES) if kind in named]
+
+
+def pages() -> list[Path]:
+    """Return the pages in the order of the index."""
+    named = re.findall(r"\((\w+\.md)\)", (SPEC / "README.md").read_text())
+    return [SPEC / name for name in dict.fromkeys(["README.md", *named])]
+
+
+def requirements() -> list[Requirement]:
+    """Return the requirements as they stand in the text."""
+    return [
+        Requirement(identity, " ".join(text.split()), page.name)
+        for page in pages()
+        for identity, text in _ITEM.findall(page.read_text())
+    ]
+
+
+def levels_in(text: str) -> list[str]:
+    """Return the words of RFC 2119 in a text, code and generated parts left out."""
+    return re.findall("|".join(rf"\b{level}\b" for level in LEVELS), _NOT_PROSE.sub("", text))
+
+
+def outside_requirements(page: Path) -> str:
+    """Return the text of a page without its requirements."""
+    return _ITEM.sub("", page.read_text())
+
+
+def entries() -> list[dict[str, Any]]:
+    """Return what `requirements.yaml` says."""
+    content = yaml.safe_load((SPEC / "requirements.yaml").read_text())
+    return list(content)
+
+
+@cache
+def names_in(path: str) -> frozenset[str]:
+    """Return the names of the tests in a file; none if there is no such file."""
+    file = PROJECT / path
+    if not file.is_file():
+        return frozenset()
+    return frozenset(
+        node.name
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    )
+
+
+def by_message() -> dict[str, tuple[str, ...]]:
+    """Return the ids of the requirements that name each message."""
+    return {
+        kind: tuple(item.id for item in requirements() if kind in item.messages)
+        for kind in (*CLIENT_MESSAGES, *SERVER_MESSAGES)
+    }
+
+
+def report() -> str:
+    """Return how many requirements there are and how they are checked."""
+    listed = entries()
+    levels = Counter(entry["level"] for entry in listed)
+    tested = sum(bool(entry.get("tests")) for entry in listed)
+    cases = sum(bool(entry.get("cases")) for entry in listed)
+    reasons = sum("unchecked" in entry for entry in listed)
+    named = {test for entry in listed for test in entry.get("tests", ())}
+    counted = ", ".join(f"{levels[level]} {level}" for level in LEVELS if levels[level])
+    return (
+        f"{len(listed)} requirements ({counted}): {tested} checked by {len(named)} tests, "
+        f"{cases} by conformance cases, {reasons} unchecked for a written reason"
+    )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["messages"]:
+        for kind, identities in by_message().items():
+            print(f'    "{kind}": {identities},')
+    else:
+        print(report())
