@@ -659,7 +659,7 @@ class Simulation:
         else:
             self.cluster.check(job, allocation)
             # One spelling per allocation, in whatever spans the dispatcher wrote it.
-            chosen = tuple([merged(spans) for spans in allocation])
+            chosen = tuple([spans if len(spans) < 2 else merged(spans) for spans in allocation])
         self.cluster.take(job, chosen)
         self._leave_queue(job)
         running = RunningJob(
