@@ -60,9 +60,7 @@ def replay(
 def check(
     transcript: Annotated[Path, typer.Argument(help="A transcript, as --transcript writes it.")],
 ) -> None:
-    """Hold a transcript against its digest, its bytes against their view, and both against the
-    state table.
-    """
+    """Check a transcript: its digest, its bytes against their view, its order."""
     from parley_protocol.transcript import check_dialogue  # noqa: PLC0415 - not for --help
 
     with _opened(transcript) as reader:

@@ -38,16 +38,14 @@ from parley_server.engine.invariants import BrokenInvariant, check_invariants
 from parley_server.engine.job import ChunkGroup, Duration, Instant, Job, JobState, Shape
 from parley_server.engine.records import InstantRecord, JobCounts, JobRecord
 from parley_server.engine.simulation import (
-    FIRST_SUBMITTED,
     PAUSED,
     DecisionPoint,
     EndReason,
-    OnNodeDown,
-    OnOverrun,
     Paused,
     Simulation,
 )
 from parley_server.engine.source import ListSource, Source
+from parley_server.engine.world import FIRST_SUBMITTED, OnNodeDown, OnOverrun
 
 __all__ = [
     "EVENT_KINDS",

@@ -115,7 +115,7 @@ def test_a_child_that_is_killed_more_often_than_it_is_started_again_fails_the_ru
     assert "was ended by SIGKILL before the run was over" in server.lines[-1]
     assert summary_of(out)["end"]["reason"] == "dispatcher_exited"
     table = (out / "jobs.csv").read_bytes()
-    finished = [line for line in table.splitlines() if b",completed," in line]
+    finished = [line for line in table.splitlines() if b",COMPLETED_SUCCESSFULLY," in line]
     assert finished
     assert set(finished) <= set(expected["jobs.csv"].splitlines())
 
@@ -232,9 +232,7 @@ def test_a_server_that_is_killed_again_and_again_ends_as_if_undisturbed(
     assert summary_of(out)["jobs"] == summary_of(calm)["jobs"]
 
 
-def test_a_run_goes_on_with_another_dispatcher_in_another_process(
-    trace, calm, expected, tmp_path
-):
+def test_a_run_goes_on_with_another_dispatcher_in_another_process(trace, calm, expected, tmp_path):
     out = broken_off(calm, tmp_path / "out", lines=1500)
     process = parley("run", "--resume", out, "-q", "--external")
 
