@@ -15,7 +15,7 @@ from parley_server.host.inprocess import run_in_process
 from parley_server.host.session import Offer, Session
 from parley_server.results import Recorder, RunDescription, RunFiles, prepare_directory
 from parley_server.version import __version__
-from parley_server.workload.files import digest_of
+from parley_server.workload.files import STANDARD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from parley_server.engine import Simulation
     from parley_server.platform import PlatformDescription
     from parley_server.scenario import Scenario
-    from parley_server.workload import SwfSource
+    from parley_server.workload import WorkloadSource
 
     Trace = Callable[[str, str, Any], None]
 
@@ -89,10 +89,9 @@ class Preparation:
             from parley_server.host.child import require_command  # noqa: PLC0415 - not in process
 
             require_command(scenario.dispatcher.command)
-        self.inputs = [_input("workload", scenario.workload.swf)]
-        if scenario.platform.file is not None:
-            self.inputs.append(_input("platform", scenario.platform.file))
-        self.digest = scenario.digest(self.machine, workload_sha256=self.inputs[0]["sha256"])
+        scenario.reading_rules(self.machine)
+        self.inputs = scenario.inputs()
+        self.digest = scenario.digest(self.machine, inputs=self.inputs)
 
     def check_first_job(self) -> None:
         """Read as far as the first job.
@@ -100,6 +99,9 @@ class Preparation:
         Raises:
             InputError: There is none, or a line before it is a strict reader's error.
         """
+        if self.scenario.workload.path == STANDARD:
+            # What is looked at there would be missing from the run.
+            return
         source = self.scenario.open_source(self.machine)
         source.next()
         source.close()
@@ -107,10 +109,6 @@ class Preparation:
     def describe(self, decider: Dispatcher | None) -> RunDescription:
         """Return what the summary of a run says of it."""
         scenario, machine = self.scenario, self.machine
-        capacity: dict[str, int] = {}
-        for group in machine.groups:
-            for kind, amount in group.per_node.items():
-                capacity[kind] = capacity.get(kind, 0) + amount * group.nodes
         dispatcher: dict[str, Any] = {"command": scenario.dispatcher.command}
         if scenario.dispatcher.command is None:
             dispatcher = {
@@ -128,9 +126,9 @@ class Preparation:
                 allocator=decider.allocator_name if decider is not None else None,
             ),
             inputs=self.inputs,
-            rules=scenario.rules(),
+            rules=scenario.rules(machine),
             dispatcher=dispatcher,
-            capacity=dict(sorted(capacity.items())),
+            capacity=machine.capacity,
             node_count=machine.node_count,
             versions={"parley": __version__, "python": sys.version.split()[0]},
         )
@@ -165,7 +163,7 @@ class Run:
         self._options = options
         self._decider = decider
         self._progressed_ns = 0
-        self._source: SwfSource | None = None
+        self._source: WorkloadSource | None = None
         self._failure: ParleyError | None = None
         self._summary: dict[str, Any] | None = None
         self.files = prepare_directory(directory, force=options.force)
@@ -278,7 +276,7 @@ class Run:
         return Offer(
             name=scenario.name,
             digest=preparation.digest,
-            rules={key: str(value) for key, value in scenario.rules().items()},
+            rules={key: str(value) for key, value in scenario.rules(preparation.machine).items()},
             groups=preparation.machine.node_groups(),
             open_source=self._open_source,
             on_overrun=scenario.run.on_overrun,
@@ -288,7 +286,7 @@ class Run:
             audit=self._options.audit,
         )
 
-    def _open_source(self) -> SwfSource:
+    def _open_source(self) -> WorkloadSource:
         self._source = self.scenario.open_source(self._preparation.machine)
         return self._source
 
@@ -392,10 +390,6 @@ def offered_scenario(hello: HelloBody, offered: Mapping[str, Any]) -> Any:
             fatal=True,
         )
     return offered[wanted]
-
-
-def _input(role: str, path: str) -> dict[str, str]:
-    return {"role": role, "path": path, "sha256": digest_of(Path(path))}
 
 
 def _told(error: BaseException) -> str:

@@ -7,28 +7,51 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from parley_server.engine import OnOverrun
 from parley_server.errors import UsageError
-from parley_server.platform import GroupDescription, PlatformDescription, read_platform, uniform
-from parley_server.platform.description import MOST_NODES, Amount
+from parley_server.platform import (
+    GroupDescription,
+    MemoryDescription,
+    PartitionDescription,
+    PlatformDescription,
+    guessed,
+    read_platform,
+    uniform,
+)
+from parley_server.platform.description import Amount, NodeCount
 from parley_server.quantities import format_seconds, parse_duration
-from parley_server.settings import Settings, read_settings, validate
+from parley_server.settings import Settings, integral, read_settings, validate
 from parley_server.workload import (
     EstimateMissing,
     ReadingRules,
     RequestMode,
     Select,
-    SwfSource,
+    WorkloadSource,
     parse_estimate,
 )
-from parley_server.workload.files import digest_of
+from parley_server.workload.clean import Clock, parse_rule
+from parley_server.workload.files import COMPRESSED_ENDINGS, STANDARD, digest_of
+from parley_server.workload.formats import WorkloadFile
+from parley_server.workload.own import split_reference
+from parley_server.workload.report import ReadReport
+from parley_server.workload.rules import (
+    Memory,
+    MemoryRule,
+    Partitions,
+    Size,
+    parse_estimate_missing,
+    parse_order,
+    parse_zero_runtime,
+)
+from parley_server.workload.swf import SwfReader
+from parley_server.workload.tables import Columns
 
 
 def _no_zero_byte(text: str) -> str:
@@ -42,65 +65,196 @@ PathText = Annotated[str, AfterValidator(_no_zero_byte)]
 Duration = Annotated[str | int, Field(description="Seconds, or text such as 90s, 5m, 4h, 2d.")]
 
 
-class PlatformSettings(Settings):
-    """The machine: so many equal nodes, groups of nodes, or a file that describes it."""
+_ANY_CLOCK = Clock(0)
+"""To check rules by before the trace says when its time 0 was."""
 
-    nodes: int | None = Field(
-        default=None, gt=0, le=MOST_NODES, description="How many equal nodes."
-    )
+Natural = Annotated[int, BeforeValidator(integral)]
+
+
+def _parsed(parse: Callable[[str], Any]) -> AfterValidator:
+    """Return a check that a text can be parsed; what is kept is its one spelling."""
+
+    def check(text: str) -> str:
+        try:
+            return str(parse(text))
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+
+    return AfterValidator(check)
+
+
+def _name_of_missing(text: str) -> str:
+    rule = parse_estimate_missing(text)
+    return rule.value if isinstance(rule, EstimateMissing) else rule.name
+
+
+class PlatformSettings(Settings):
+    """The machine: equal nodes, groups of nodes, a file that describes it, or a guess."""
+
+    nodes: NodeCount | None = Field(default=None, description="How many equal nodes.")
     per_node: dict[str, Amount] | None = Field(
         default=None, description="Amount of each resource on each of the equal nodes."
     )
     groups: list[GroupDescription] | None = Field(default=None, min_length=1)
-    file: PathText | None = Field(default=None, description="A platform file, TOML or JSON.")
+    partitions: list[PartitionDescription] | None = Field(
+        default=None, description="Partitions of the groups."
+    )
+    memory: MemoryDescription | None = Field(
+        default=None, description="Which resource of the groups is memory, and its unit."
+    )
+    start_time: Natural | None = Field(
+        default=None, description="Unix time of time 0, for dates in rules."
+    )
+    file: PathText | None = Field(
+        default=None,
+        description="A platform file: ours, AccaSim's, Batsim's XML, or a slurm.conf.",
+    )
+    guess: Literal[True] | None = Field(
+        default=None, description="Guess the machine from the header of an SWF trace."
+    )
 
     @model_validator(mode="after")
     def _exactly_one(self) -> PlatformSettings:
-        given = [name for name in ("nodes", "groups", "file") if getattr(self, name) is not None]
+        names = ("nodes", "groups", "file", "guess")
+        given = [name for name in names if getattr(self, name) is not None]
         if len(given) != 1:
             found = " and ".join(given) if given else "none of them"
             raise ValueError(f"one of nodes, groups and file says what the machine is; {found}")
         if self.per_node is not None and self.nodes is None:
             raise ValueError("per_node goes with nodes; a group has its own")
+        for name in ("partitions", "memory", "start_time"):
+            if getattr(self, name) is not None and self.groups is None:
+                raise ValueError(f"{name} goes with groups; a file has its own")
         return self
 
 
 class WorkloadSettings(Settings):
-    """The jobs and how their trace is read."""
+    """The jobs, how they are read, and which of them are left out."""
 
-    swf: PathText = Field(description="A trace in the Standard Workload Format, be it compressed.")
-    request: RequestMode = Field(
-        default=RequestMode.NODES,
-        description="nodes: an exclusive node per processor; processors: a chunk per processor.",
+    swf: PathText | None = Field(
+        default=None,
+        description="A trace in the Standard Workload Format, plain or compressed; - is standard "
+        "input.",
+    )
+    file: PathText | None = Field(
+        default=None, description="A workload in any of the formats; - is standard input."
+    )
+    format: str = Field(
+        default="auto",
+        description="Of the file: auto, swf, jsonl, batsim, sacct, csv, parquet, or "
+        "path/to/file.py:function for a reader of one's own.",
+    )
+    columns: dict[str, str] | None = Field(
+        default=None, description="Of a table: the column's name by the field's, id = 'job'."
+    )
+    attributes: list[str] | None = Field(
+        default=None, description="Columns of a table that travel to the dispatcher."
+    )
+    request: RequestMode | None = Field(
+        default=None,
+        description="nodes: an exclusive node per processor; processors: a chunk per processor. "
+        "nodes, unless the platform says what a processor is.",
     )
     per_processor: dict[str, Amount] | None = Field(
         default=None, description="What a chunk asks of its node, with request = processors."
+    )
+    processors_per_node: Annotated[int, Field(gt=0, lt=2**20), BeforeValidator(integral)] | None = (
+        Field(
+            default=None,
+            description="With request = nodes: so many processors are a node, rounded up.",
+        )
+    )
+    size: Size = Field(
+        default=Size.REQUESTED,
+        description="Processors requested, or else allocated; or the other way round.",
     )
     select: Select = Field(
         default=Select.ALL,
         description="all: every line that can be simulated; archive: without status 2, 3 and 4.",
     )
-    estimate: str = Field(default="trace", description="trace, exact, or factor:F.")
-    estimate_missing: EstimateMissing = Field(
-        default=EstimateMissing.RUNTIME, description="The walltime of a job that asks for none."
+    drop: list[Annotated[str, _parsed(lambda text: parse_rule(text, _ANY_CLOCK).name)]] | None = (
+        Field(
+            default=None,
+            description="Cleaning rules, such as 'user=3 and proc=1', 'keep submit<30d', "
+            "'window 10d 20d', 'sample 0.1'.",
+        )
     )
-    limit: int | None = Field(default=None, gt=0, description="Read so many jobs at most.")
+    zero_runtime: Annotated[str, _parsed(lambda text: parse_zero_runtime(text).name)] = Field(
+        default="keep", description="Runtimes of zero: keep, drop, raise, or raise:10s."
+    )
+    order: Annotated[str, _parsed(lambda text: parse_order(text).name)] | None = Field(
+        default=None,
+        description="Lines behind a later submission: as-is drops them, window:N finds their "
+        "place among N jobs, sort sorts all.",
+    )
+    origin: Annotated[str | int, Field(description="The trace's instant that is time 0.")] = "0s"
+    memory: Memory | None = Field(
+        default=None,
+        description="Requested memory: ignore, per-processor, or per-job. per-processor, if the "
+        "platform says which resource is memory.",
+    )
+    memory_unit: Literal["bytes", "kilobytes", "megabytes"] = Field(
+        default="kilobytes", description="In what the trace counts memory."
+    )
+    estimate: Annotated[str, _parsed(lambda text: parse_estimate(text).name)] = Field(
+        default="trace", description="trace, exact, factor:F, or model:F."
+    )
+    estimate_missing: Annotated[str, _parsed(_name_of_missing)] = Field(
+        default="runtime",
+        description="The walltime of a job that asks for none: runtime, none, maximum, "
+        "maximum:5h, factor:F, or model:F.",
+    )
+    limit: Annotated[int, Field(gt=0), BeforeValidator(integral)] | None = Field(
+        default=None, description="Read so many jobs at most."
+    )
 
-    @field_validator("estimate")
+    @field_validator("origin")
     @classmethod
-    def _is_estimate(cls, text: str) -> str:
+    def _is_instant(cls, value: str | int) -> str:
         try:
-            return parse_estimate(text).name
+            return f"{format_seconds(parse_duration(str(value)))}s"
         except UsageError as error:
             raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
+    def _one_workload(self) -> WorkloadSettings:
+        own = split_reference(self.format) is not None
+        if self.swf is None and self.file is None and not own:
+            raise ValueError("which workload? one of swf and file says it")
+        if self.swf is not None and self.file is not None:
+            raise ValueError("one of swf and file says which workload it is; both do")
+        if self.swf is not None and self.format not in ("auto", "swf"):
+            raise ValueError("format goes with file; swf says it already")
+        try:
+            self.columns_of_table().require_sensible()
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    @model_validator(mode="after")
     def _chunks(self) -> WorkloadSettings:
-        if self.per_processor is not None and self.request is RequestMode.NODES:
+        if self.per_processor is not None and self.request is not RequestMode.PROCESSORS:
             raise ValueError("per_processor goes with request = processors; a node is taken whole")
         if self.per_processor == {}:
             raise ValueError("per_processor names at least one resource, such as core = 1")
+        if self.processors_per_node is not None and self.request is RequestMode.PROCESSORS:
+            raise ValueError("processors_per_node goes with request = nodes")
         return self
+
+    def columns_of_table(self) -> Columns:
+        """Return which column of a table is what."""
+        return Columns(self.columns or {}, self.attributes or [])
+
+    @property
+    def path(self) -> str | None:
+        """The workload's file."""
+        return self.swf if self.swf is not None else self.file
+
+    def opened(self) -> WorkloadFile:
+        """Return the workload and its format."""
+        path = None if self.path is None else Path(self.path)
+        kind = "swf" if self.swf is not None else self.format
+        return WorkloadFile(path, kind, self.columns_of_table())
 
 
 class RunSettings(Settings):
@@ -110,7 +264,9 @@ class RunSettings(Settings):
     on_overrun: OnOverrun = Field(
         default=OnOverrun.RUN, description="Whether a job may run on beyond its walltime."
     )
-    seed: int = Field(default=0, ge=0, lt=2**53, description="For all that is random.")
+    seed: Annotated[int, Field(ge=0, lt=2**53), BeforeValidator(integral)] = Field(
+        default=0, description="For all that is random."
+    )
     deadline: Duration = Field(default="60s", description="Wall time for each answer.")
     strict: bool = Field(default=False, description="A dropped line or rejected job is an error.")
 
@@ -176,8 +332,9 @@ class Scenario(Settings):
     @property
     def workload_name(self) -> str:
         """The name of the trace's file, without its endings."""
-        name = Path(self.workload.swf).name
-        for ending in (".gz", ".bz2", ".xz", ".swf"):
+        name = Path(self.workload.path or "").name
+        name = "" if name == STANDARD else name
+        for ending in (*COMPRESSED_ENDINGS, ".swf", ".jsonl", ".json", ".csv", ".parquet"):
             name = name.removesuffix(ending)
         return name or "workload"
 
@@ -206,65 +363,169 @@ class Scenario(Settings):
         settings = self.platform
         if settings.file is not None:
             return read_platform(Path(settings.file))
+        if settings.guess:
+            return self._guess()
         if settings.groups is not None:
-            groups = [group.model_dump() for group in settings.groups]
-            return validate(PlatformDescription, {"groups": groups}, source="platform")
+            tables = settings.model_dump(
+                mode="json",
+                exclude_none=True,
+                include={"groups", "partitions", "memory", "start_time"},
+            )
+            return validate(PlatformDescription, tables, source="platform")
         return uniform(settings.nodes or 0, settings.per_node or {"core": 1})
 
+    def _guess(self) -> PlatformDescription:
+        workload = self.workload.opened()
+        path = workload.path
+        if path is None or str(path) == STANDARD or workload.resolved() != "swf":
+            raise UsageError("a machine is guessed from the header of an SWF file; name one")
+        reader = SwfReader(path, ReadReport())
+        try:
+            reader.read()
+        finally:
+            reader.close()
+        return guessed(reader.header, str(path))
+
+    def request_mode(self, platform: PlatformDescription) -> RequestMode:
+        """Return what one requested processor means on a machine."""
+        settings = self.workload
+        if settings.request is not None:
+            return settings.request
+        if platform.equivalence and settings.processors_per_node is None:
+            return RequestMode.PROCESSORS
+        return RequestMode.NODES
+
+    def _per_processor(self, platform: PlatformDescription) -> Mapping[str, int]:
+        return self.workload.per_processor or platform.equivalence.get("processor") or {"core": 1}
+
+    def _memory(self, platform: PlatformDescription) -> MemoryRule:
+        settings, machine = self.workload, platform.memory
+        mode = settings.memory
+        if mode is None:
+            mode = Memory.IGNORE if machine is None else Memory.PER_PROCESSOR
+        if machine is None:
+            if mode is not Memory.IGNORE:
+                raise UsageError(
+                    "workload: memory: the platform does not say which of its resources is "
+                    "memory; write memory = { resource = 'mem', kilobytes = 1 } there"
+                )
+            return MemoryRule()
+        return MemoryRule(mode, machine.resource, machine.kilobytes, settings.memory_unit)
+
     def reading_rules(self, platform: PlatformDescription) -> ReadingRules:
-        """Return how the trace is read."""
+        """Return how the trace is read.
+
+        Raises:
+            UsageError: The machine has not what the settings speak of.
+        """
         workload = self.workload
+        partitions = None
+        if platform.partitions:
+            default = (part.name for part in platform.partitions if part.default)
+            names = frozenset(part.name for part in platform.partitions)
+            partitions = Partitions(names, next(default, None))
         return ReadingRules(
-            request=workload.request,
+            request=self.request_mode(platform),
             select=workload.select,
+            size=workload.size,
             estimate=parse_estimate(workload.estimate),
-            estimate_missing=workload.estimate_missing,
-            per_processor=workload.per_processor or {"core": 1},
+            estimate_missing=parse_estimate_missing(workload.estimate_missing),
+            zero_runtime=parse_zero_runtime(workload.zero_runtime),
+            per_processor=self._per_processor(platform),
             per_node=platform.least_node(),
+            processors_per_node=workload.processors_per_node or 1,
+            memory=self._memory(platform),
+            partitions=partitions,
+            drop=tuple(workload.drop or ()),
+            order=None if workload.order is None else parse_order(workload.order),
+            origin=parse_duration(str(workload.origin)),
             cut_at_walltime=self.run.on_overrun is OnOverrun.KILL,
             limit=workload.limit,
+            seed=self.run.seed,
             strict=self.run.strict,
         )
 
-    def open_source(self, platform: PlatformDescription) -> SwfSource:
+    def open_source(self, platform: PlatformDescription) -> WorkloadSource:
         """Open the workload.
 
         Raises:
             InputError: It cannot be opened.
+            UsageError: A rule makes no sense for it.
         """
-        return SwfSource(Path(self.workload.swf), self.reading_rules(platform))
+        return self.workload.opened().source(
+            self.reading_rules(platform), unix_start=platform.start_time
+        )
 
-    def rules(self) -> dict[str, Any]:
+    def rules(self, platform: PlatformDescription) -> dict[str, Any]:
         """Return everything that decides what is simulated, apart from the input files."""
         workload = self.workload
+        mode, memory = self.request_mode(platform), self._memory(platform)
+        nodes = mode is RequestMode.NODES
         return {
-            "request": workload.request.value,
-            "per_processor": (workload.per_processor or {"core": 1})
-            if workload.request is RequestMode.PROCESSORS
-            else None,
+            "request": mode.value,
+            "per_processor": None if nodes else dict(self._per_processor(platform)),
+            "processors_per_node": workload.processors_per_node if nodes else None,
+            "size": workload.size.value,
             "select": workload.select.value,
+            "drop": workload.drop or None,
+            "zero_runtime": workload.zero_runtime,
+            "order": workload.order,
+            "origin": workload.origin,
+            "memory": memory.mode.value,
+            "memory_unit": workload.memory_unit,
+            "columns": workload.columns,
+            "attributes": workload.attributes,
             "on_overrun": self.run.on_overrun.value,
             "estimate": workload.estimate,
-            "estimate_missing": workload.estimate_missing.value,
+            "estimate_missing": workload.estimate_missing,
             "limit": workload.limit,
             "strict": self.run.strict,
             "seed": self.run.seed,
         }
 
-    def digest(self, platform: PlatformDescription, *, workload_sha256: str | None = None) -> str:
+    def inputs(self) -> list[dict[str, str]]:
+        """Return the files that decide what is simulated: role, path and SHA-256.
+
+        Standard input has no digest: it is read once, by the simulation.
+
+        Raises:
+            InputError: One cannot be read.
+        """
+        named = []
+        own = split_reference(self.workload.format)
+        if self.workload.path is not None:
+            named.append(("workload", self.workload.path))
+        if own is not None:
+            named.append(("workload" if not named else "reader", str(own[0])))
+        if self.platform.file is not None:
+            named.append(("platform", self.platform.file))
+        return [
+            {
+                "role": role,
+                "path": path,
+                "sha256": "" if path == STANDARD else digest_of(Path(path)),
+            }
+            for role, path in named
+        ]
+
+    def digest(
+        self, platform: PlatformDescription, *, inputs: Sequence[Mapping[str, str]] | None = None
+    ) -> str:
         """Return a SHA-256 that two scenarios share when inputs, machine and rules are the same.
 
         Args:
             platform: The machine.
-            workload_sha256: That of the trace, if it is known already.
+            inputs: The scenario's, if they are known already.
 
         Raises:
             InputError: The workload cannot be read.
         """
+        files = self.inputs() if inputs is None else inputs
         content = {
-            "workload": workload_sha256 or digest_of(Path(self.workload.swf)),
+            "workload": [entry["sha256"] for entry in files if entry["role"] != "platform"],
             "platform": [group.model_dump(exclude={"name"}) for group in platform.groups],
-            "rules": self.rules(),
+            "partitions": [partition.model_dump() for partition in platform.partitions],
+            "rules": self.rules(platform),
         }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -283,8 +544,6 @@ class Scenario(Settings):
             policy: What decides, if it is another than the scenario names.
             allocator: What places, likewise.
         """
-        # Not resolved: a trace that goes by another name keeps it.
-        workload = Path(self.workload.swf).absolute()
         dispatcher: dict[str, Any] = {"command": self.dispatcher.command}
         if self.dispatcher.command is None:
             dispatcher = {
@@ -292,13 +551,13 @@ class Scenario(Settings):
                 "allocator": allocator or self.allocator,
                 "external": self.dispatcher.external,
             }
-        rules = self.rules()
+        rules = self.rules(platform)
+        elsewhere = ("on_overrun", "strict", "seed")
         tables = {
-            "platform": {"groups": [group.model_dump() for group in platform.groups]},
+            "platform": _machine(platform),
             "workload": {
-                "swf": str(workload),
-                **{key: rules[key] for key in ("request", "per_processor", "select")},
-                **{key: rules[key] for key in ("estimate", "estimate_missing", "limit")},
+                **self._named(),
+                **{key: rule for key, rule in rules.items() if key not in elsewhere},
             },
             "run": {
                 "name": self.name,
@@ -310,6 +569,37 @@ class Scenario(Settings):
             "dispatcher": dispatcher,
         }
         return tomli_w.dumps(_without_nothing(tables))
+
+    def _named(self) -> dict[str, str | None]:
+        """Return which workload it is, with paths that hold from anywhere."""
+        settings = self.workload
+        if settings.swf is not None:
+            return {"swf": _absolute(settings.swf)}
+        own = split_reference(settings.format)
+        return {
+            "file": None if settings.file is None else _absolute(settings.file),
+            "format": settings.format if own is None else f"{own[0].absolute()}:{own[1]}",
+        }
+
+
+def _absolute(path: str) -> str:
+    """Return a path that holds from anywhere; not resolved: a file keeps the name it goes by."""
+    return path if path == STANDARD else str(Path(path).absolute())
+
+
+def _machine(platform: PlatformDescription) -> dict[str, Any]:
+    """Return the settings of a machine, whatever it was read from."""
+    tables = platform.model_dump(
+        mode="json",
+        exclude_none=True,
+        include={"groups", "partitions", "memory", "start_time"},
+    )
+    for group in tables["groups"]:
+        if not group["attributes"]:
+            del group["attributes"]
+    if not tables["partitions"]:
+        del tables["partitions"]
+    return tables
 
 
 def read_scenario(path: Path, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Scenario:
@@ -324,10 +614,17 @@ def read_scenario(path: Path, changes: Mapping[str, Mapping[str, Any]] | None = 
         UsageError: A setting is wrong.
     """
     tables = read_settings(path)
-    for table, key in (("workload", "swf"), ("platform", "file"), ("results", "out")):
+    names = (("workload", "swf"), ("workload", "file"), ("platform", "file"), ("results", "out"))
+    for table, key in names:
         section = tables.get(table)
-        if isinstance(section, dict) and isinstance(section.get(key), str):
-            section[key] = str(path.parent / section[key])
+        named = section.get(key) if isinstance(section, dict) else None
+        if isinstance(section, dict) and isinstance(named, str) and named != STANDARD:
+            section[key] = str(path.parent / named)
+    workload = tables.get("workload")
+    if isinstance(workload, dict) and isinstance(workload.get("format"), str):
+        own = split_reference(workload["format"])
+        if own is not None:
+            workload["format"] = f"{path.parent / own[0]}:{own[1]}"
     return _scenario(tables, changes or {}, source=str(path))
 
 
@@ -351,10 +648,23 @@ _FLAGS = {
     "nodes": ("platform", "nodes"),
     "per_node": ("platform", "per_node"),
     "platform": ("platform", "file"),
+    "guess": ("platform", "guess"),
     "swf": ("workload", "swf"),
+    "workload": ("workload", "file"),
+    "format": ("workload", "format"),
+    "columns": ("workload", "columns"),
+    "attributes": ("workload", "attributes"),
     "request": ("workload", "request"),
     "per_processor": ("workload", "per_processor"),
+    "processors_per_node": ("workload", "processors_per_node"),
+    "size": ("workload", "size"),
     "select": ("workload", "select"),
+    "drop": ("workload", "drop"),
+    "zero_runtime": ("workload", "zero_runtime"),
+    "order": ("workload", "order"),
+    "origin": ("workload", "origin"),
+    "memory": ("workload", "memory"),
+    "memory_unit": ("workload", "memory_unit"),
     "estimate": ("workload", "estimate"),
     "estimate_missing": ("workload", "estimate_missing"),
     "limit": ("workload", "limit"),
@@ -374,6 +684,9 @@ _FLAGS = {
 def settings_of(**flags: Any) -> dict[str, dict[str, Any]]:
     """Return the settings that flags stand for, by table; a flag of None is not given."""
     tables: dict[str, dict[str, Any]] = {}
+    if str(flags.get("platform")) == "guess":
+        # A file of that name goes as ./guess.
+        flags = {**flags, "platform": None, "guess": True}
     for name, value in flags.items():
         if value is None:
             continue
@@ -389,7 +702,12 @@ def settings_of(**flags: Any) -> dict[str, dict[str, Any]]:
 
 
 _EXCLUSIVE = {
-    "platform": ({"nodes", "per_node"}, {"groups"}, {"file"}),
+    "platform": (
+        {"nodes", "per_node"},
+        {"groups", "partitions", "memory", "start_time"},
+        {"file"},
+        {"guess"},
+    ),
     "dispatcher": ({"policy", "allocator", "external"}, {"command"}),
 }
 """Settings of a table that stand for one another: a flag of one set puts the file's others out."""
@@ -407,11 +725,24 @@ def _scenario(
             if any(value is not False for value in given.values()) and not family & given.keys():
                 for key in family:
                     section.pop(key, None)
-        if table == "workload" and given.get("request") == RequestMode.NODES.value:
-            # What a chunk asks for says nothing where nodes are taken whole.
-            section.pop("per_processor", None)
+        if table == "workload":
+            _make_room(section, given)
         section.update(given)
     return validate(Scenario, tables, source=source)
+
+
+def _make_room(section: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Take what a flag puts out of force from the workload of a file."""
+    if "swf" in given:
+        section.pop("file", None)
+        section.pop("format", None)
+    if "file" in given or "format" in given:
+        section.pop("swf", None)
+    if given.get("request") == RequestMode.NODES.value:
+        # What a chunk asks for says nothing where nodes are taken whole.
+        section.pop("per_processor", None)
+    if given.get("request") == RequestMode.PROCESSORS.value:
+        section.pop("processors_per_node", None)
 
 
 def _without_nothing(value: Any) -> Any:

@@ -118,7 +118,7 @@ def everything_about(scenario):
     platform = scenario.describe_platform()
     return {
         "digest": scenario.digest(platform),
-        "rules": scenario.rules(),
+        "rules": scenario.rules(platform),
         "reading": scenario.reading_rules(platform),
         "groups": platform.node_groups(),
         "names": (scenario.name, scenario.workload_name),

@@ -258,6 +258,8 @@ class Recorder:
             utilisation = {
                 kind: held / (description.capacity[kind] * makespan_us)
                 for kind, held in simulation.held.items()
+                # Partitions and attributes are marked as resources, and are none.
+                if kind in description.capacity
             }
         return {
             "parley": dict(description.versions),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley_server.engine import ChunkGroup, Job, Shape
+from parley_server.markers import attribute_marker, partition_marker
 from parley_server.workload.entry import MOST_SECONDS
 from parley_server.workload.rules import (
     Estimate,
@@ -28,10 +29,6 @@ _PARTIAL = frozenset({2, 3, 4})
 _LONGEST = MOST_SECONDS * 1_000_000
 _MOST_REQUESTS = 8192
 _MOST_AMOUNT = 2**40
-
-PARTITION = "partition:"
-ATTRIBUTE = "attribute:"
-"""Partitions and attributes are resources of their nodes: whatever places chunks respects them."""
 
 
 class JobBuilder:
@@ -189,9 +186,9 @@ class JobBuilder:
             if stated is None and amount:
                 beside[self._rules.memory.resource] = min(amount, _MOST_AMOUNT)
         if isinstance(partition, str):
-            beside[f"{PARTITION}{partition}"] = 1
+            beside[partition_marker(partition)] = 1
         for attribute, value in constraints:
-            beside[f"{ATTRIBUTE}{attribute}={value}"] = 1
+            beside[attribute_marker(attribute, value)] = 1
         if stated is None:
             return self._keep(key, self._chunks(size, beside))
         group = stated[0]

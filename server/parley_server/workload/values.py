@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from parley_server.engine import ChunkGroup, Shape
+from parley_server.markers import spelling
 from parley_server.quantities import MICROSECONDS
 from parley_server.workload.entry import (
     MOST_CHUNKS,
@@ -308,7 +309,7 @@ def _chunks(group: Mapping[str, Any], wrong: Callable[[], Malformed]) -> ChunkGr
 
 
 def _count(value: Any, most: int) -> bool:
-    return type(value) is int and 0 < value <= most
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= most
 
 
 def _sayable(text: str) -> bool:
@@ -316,22 +317,12 @@ def _sayable(text: str) -> bool:
 
 
 def _finite(value: float | Decimal) -> bool:
-    return Decimal(value).is_finite() and abs(value) < 2**63
+    number = Decimal(value)
+    return number.is_finite() and abs(number) < 2**63
 
 
 def _digits(value: int) -> str:
     return str(value) if abs(value) < 2**63 else ""
-
-
-def spelling(value: str | bool | float) -> str:  # noqa: FBT001 - true is a value like another
-    """Return the one spelling of an attribute's value."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return value
-        case _:
-            return str(value)
 
 
 def duration(text: str) -> int | None:
