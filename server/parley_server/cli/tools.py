@@ -138,7 +138,8 @@ def _rows(found: Information) -> Iterator[tuple[str, str]]:
     yield "wait in the trace, mean", f"{_number(found['wait_mean'])} s"
     yield "runtime / requested time, mean", _number(found["runtime_accuracy"])
     if "load" in found:
-        yield f"load offered to {found.get('machine', '')}", _number(found["load"])
+        yield "machine", found.get("machine", "")
+        yield "load offered to it", _number(found["load"])
     yield "status", ", ".join(f"{key}: {count:,}" for key, count in found["statuses"].items())
     for key, count in found["met"].items():
         yield f"  {key.replace('_', ' ')}", f"{count:,}"

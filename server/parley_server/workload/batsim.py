@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from parley_server.workload.entry import Entry
     from parley_server.workload.report import ReadReport
 
-_OWN = frozenset({"id", "subtime", "walltime", "res", "profile"})
+_OWN = frozenset({"id", "subtime", "walltime", "res", "profile", "user"})
 _RESULTS = frozenset(
     {
         *("runtime", "execution_time", "starting_time", "start_time", "finish_time", "end_time"),
@@ -95,6 +95,7 @@ class BatsimReader(Records):
             "runtime": delay,
             "processors": job.get("res"),
             "walltime": job.get("walltime"),
+            "user": job.get("user"),
             "attributes": {
                 name: value
                 for name, value in job.items()

@@ -138,7 +138,8 @@ class Collector:
             met["requested_time_below_runtime"] += 1
         if entry.memory > 0:
             met["memory_requested"] += 1
-        elif entry.used_memory.strip(b"0.") and entry.used_memory[:1] != b"-":
+        elif entry.used_memory[:1] != b"-":
+            # A job that used none says so with a zero.
             met["memory_used_only"] += 1
         else:
             met["memory_none"] += 1
