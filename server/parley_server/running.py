@@ -130,6 +130,7 @@ class Preparation:
             dispatcher=dispatcher,
             capacity=machine.capacity,
             node_count=machine.node_count,
+            note=machine.note,
             versions={"parley": __version__, "python": sys.version.split()[0]},
         )
 

@@ -103,6 +103,11 @@ def warn_of_losses(summary: Mapping[str, Any]) -> None:
     ]
     if others:
         _warn(f"{source}: lines dropped by rule: {', '.join(others)}")
+    for first in (lines.get("first_of") or {}).values():
+        _warn(f"{source}: {first}")
+    note = summary["platform"].get("note")
+    if note is not None:
+        _warn(f"the machine: {note}")
     never = summary["jobs"].get("never_fit", 0)
     if never:
         _warn(f"{never:,} jobs rejected: they ask for more than the empty machine has")

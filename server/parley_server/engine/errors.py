@@ -176,6 +176,30 @@ class BusyNode(DecisionError):
 
 
 @dataclass
+class OutsidePartition(DecisionError):
+    """The node is in another partition than the job."""
+
+    code: ClassVar[str] = "node.partition"
+    node: int
+    partition: str
+
+    def __str__(self) -> str:
+        return f"node {self.node} is not in the partition {self.partition!r} of the job"
+
+
+@dataclass
+class UnmetConstraint(DecisionError):
+    """The node has not what the job demands of it."""
+
+    code: ClassVar[str] = "node.constraint"
+    node: int
+    wanted: str
+
+    def __str__(self) -> str:
+        return f"node {self.node} has not {self.wanted!r}, which the job demands"
+
+
+@dataclass
 class TimerInThePast(DecisionError):
     """A timer must lie after now."""
 
@@ -213,6 +237,8 @@ DECISION_ERRORS: tuple[type[DecisionError], ...] = (
     ExclusiveChunks,
     UnknownNode,
     BusyNode,
+    OutsidePartition,
+    UnmetConstraint,
     TimerInThePast,
     TimerIsSet,
 )

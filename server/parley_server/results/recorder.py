@@ -269,6 +269,7 @@ class Recorder:
             "platform": {
                 "node_count": description.node_count,
                 "capacity": dict(description.capacity),
+                **({} if description.note is None else {"note": description.note}),
             },
             "dispatcher": dict(description.dispatcher),
             "rules": dict(description.rules),

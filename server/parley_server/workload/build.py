@@ -37,7 +37,7 @@ class JobBuilder:
     Args:
         rules: How.
         report: Where what was filled in or has no effect is counted.
-        header: The trace's own words for its partitions.
+        partition_names: The trace's own words for its partitions, by number.
         maximum: The walltime of jobs that ask for none, if that is the rule.
     """
 
@@ -45,13 +45,13 @@ class JobBuilder:
         self,
         rules: ReadingRules,
         report: ReadReport,
-        header: Mapping[str, str],
+        partition_names: Mapping[str, str],
         *,
         maximum: int | None = None,
     ) -> None:
         self._rules = rules
         self._report = report
-        self._aliases = dict(header)
+        self._aliases = partition_names
         self._requests: dict[object, tuple[ChunkGroup, ...]] = {}
         self._attributes: dict[str, Mapping[str, object]] = {}
         self._shapes: dict[object, Shape] = {}

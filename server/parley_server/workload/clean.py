@@ -400,7 +400,8 @@ def header_filters(notes: Sequence[tuple[str, str]]) -> list[str]:
     """
     filters = []
     for key, value in notes:
-        text = f"{key}:{value}" if key and value else key or value
+        # A time of day has colons of its own.
+        text = value if key in ("", "Note") else f"{key}:{value}"
         if _COUNTED.search(text):
             filters.append(" ".join(_COUNTED.sub("", text).split()))
     if not filters:

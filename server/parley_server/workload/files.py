@@ -138,6 +138,32 @@ def peek_standard() -> bytes:
     return bytes(stream.peek(1)) if hasattr(stream, "peek") else b""
 
 
+def peek_content() -> bytes:
+    """Return what the content of standard input begins with, decompressed."""
+    start = peek_standard()
+    for magic, kind in _MAGIC.items():
+        if start.startswith(magic):
+            try:
+                return bytes(_decompressor(kind).decompress(start))
+            except OSError:
+                return b""
+            except corrupt():
+                return b""
+    return start
+
+
+def _decompressor(kind: str) -> Any:
+    match kind:
+        case "gzip":
+            return zlib.decompressobj(31)
+        case "bz2":
+            return bz2.BZ2Decompressor()
+        case "xz":
+            return lzma.LZMADecompressor()
+        case _:
+            return _zstd().ZstdDecompressor()
+
+
 def digest_of(path: Path) -> str:
     """Return the SHA-256 of a file as it lies on disk, in hex.
 

@@ -12,7 +12,7 @@ from parley_server.workload.files import (
     corrupt,
     is_standard,
     open_workload,
-    peek_standard,
+    peek_content,
 )
 from parley_server.workload.rules import Order, ReadingRules
 from parley_server.workload.source import WorkloadSource
@@ -156,7 +156,7 @@ def detect(path: Path) -> str:
         if name.lower().endswith(ending):
             return kind
     if is_standard(path):
-        return _by_content(peek_standard())
+        return _by_content(peek_content())
     file = open_workload(path)
     try:
         start = file.read(_PEEK)

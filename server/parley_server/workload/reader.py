@@ -19,11 +19,13 @@ class Reader(Protocol):
 
     Attributes:
         header: What is said of the whole workload, by key.
+        partition_names: What it calls partitions, by number.
         report: What became of the lines so far; the reader counts lines, comments and what is
             malformed.
     """
 
     header: dict[str, str]
+    partition_names: dict[str, str]
     report: ReadReport
 
     @property
@@ -105,11 +107,13 @@ class Records:
     """
 
     header: dict[str, str]
+    partition_names: dict[str, str]
     report: ReadReport
 
     def __init__(self, path: Path, report: ReadReport, *, strict: bool) -> None:
         self.path = path
         self.header = {}
+        self.partition_names = {}
         self.report = report
         self.trouble = Trouble(str(path), report, strict=strict)
         self.count = 0

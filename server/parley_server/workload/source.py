@@ -174,20 +174,21 @@ class WorkloadSource:
             self._open_reader, self.rules, order=self._default_order, unix_start=self._unix_start
         )
         try:
-            twin.resume(position, self._reader.header)
+            twin.resume(position, self._reader)
         except BaseException:
             twin.close()
             raise
         return twin
 
-    def resume(self, position: Position, header: dict[str, str]) -> None:
+    def resume(self, position: Position, reader: Reader) -> None:
         """Go to a position, in a source of which nothing was read yet."""
         if self._order.sort:
             # Sorted anew: what was merged so far has no place in the file.
             for _ in range(position.given):
                 self.next()
             return
-        self._reader.header.update(header)
+        self._reader.header.update(reader.header)
+        self._reader.partition_names.update(reader.partition_names)
         self._reader.seek(position.place)
         self.report.restore(position.report)
         self._seen = position.seen.copy()
@@ -249,7 +250,9 @@ class WorkloadSource:
         maximum = None
         if rules.estimate_missing is EstimateMissing.MAXIMUM:
             maximum = self._maximum()
-        self._builder = JobBuilder(rules, self.report, header, maximum=maximum)
+        self._builder = JobBuilder(
+            rules, self.report, self._reader.partition_names, maximum=maximum
+        )
         return self._builder
 
     def _maximum(self) -> int:
@@ -326,7 +329,8 @@ class WorkloadSource:
         if not report.dropped:
             return f"{name}: none of its {report.lines} lines is a job"
         parts = ", ".join(f"{count} {rule}" for rule, count in sorted(report.dropped.items()))
-        first = f"; {report.first_malformed}" if report.first_malformed else ""
+        told = report.first_malformed or next(iter(report.first_of.values()), None)
+        first = f"; {told}" if told else ""
         return f"{name}: no line is a job that could be simulated ({parts}{first})"
 
 

@@ -110,6 +110,7 @@ class SwfReader:
         header: The directives before the first job (`; Key: value`), by key; the first of a
             name.
         notes: All header lines, in order, as (key, value); without a key, what stands there.
+        partition_names: What the header calls partitions, by number.
         other_width: Lines met that had not 18 fields.
 
     Raises:
@@ -119,6 +120,7 @@ class SwfReader:
     def __init__(self, path: Path, report: ReadReport, *, strict: bool = False) -> None:
         self.header: dict[str, str] = {}
         self.notes: list[tuple[str, str]] = []
+        self.partition_names: dict[str, str] = {}
         self.other_width = 0
         self.report = report
         self.blocks = Blocks(path)
@@ -292,6 +294,9 @@ class SwfReader:
             name, said = (part.decode("utf-8", "replace").strip() for part in (key, value))
             self.header.setdefault(name, said)
             self.notes.append((name, said))
+            number, _, called = said.partition(" ")
+            if name == "Partition" and called.strip():
+                self.partition_names.setdefault(number, called.split()[0])
         elif line[:1] == b";":
             self.notes.append(("", line[1:].decode("utf-8", "replace").strip()))
 
