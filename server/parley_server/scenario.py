@@ -37,6 +37,10 @@ from parley_server.workload.swf import SwfReader
 Duration = Annotated[str | int, Field(description="Seconds, or text such as 90s, 5m, 4h, 2d.")]
 
 
+_MEMORY_NAMES = ("mem", "memory")
+"""Resources that are memory, in kilobytes, where jobs are to ask for it and nothing else says."""
+
+
 class RunSettings(Settings):
     """The rules of the run itself."""
 
@@ -184,12 +188,15 @@ class Scenario(Settings):
         if mode is None:
             mode = Memory.IGNORE if machine is None else Memory.PER_PROCESSOR
         if machine is None:
-            if mode is not Memory.IGNORE:
+            if mode is Memory.IGNORE:
+                return MemoryRule()
+            named = [kind for kind in _MEMORY_NAMES if kind in platform.capacity]
+            if len(named) != 1:
                 raise UsageError(
                     "workload: memory: the platform does not say which of its resources is "
                     "memory; write memory = { resource = 'mem', kilobytes = 1 } there"
                 )
-            return MemoryRule()
+            return MemoryRule(mode, named[0], 1, settings.memory_unit)
         return MemoryRule(mode, machine.resource, machine.kilobytes, settings.memory_unit)
 
     def reading_rules(self, platform: PlatformDescription) -> ReadingRules:

@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from parley_server.errors import InputError
+from parley_server.quantities import format_seconds
 from parley_server.workload.build import JobBuilder
 from parley_server.workload.clean import Cleaner
 from parley_server.workload.files import OneWay
@@ -124,7 +125,7 @@ class WorkloadSource:
             return None
         while (entry := self._in_order()) is not None:
             if entry.submit < self._last_submit:
-                self._drop("out_of_order")
+                self._drop("out_of_order", entry)
                 continue
             if entry.submit < self.rules.origin:
                 self._drop("before_origin")
@@ -285,16 +286,31 @@ class WorkloadSource:
     def _drop(self, rule: str, entry: Entry | None = None) -> None:
         report, where = self.report, self._reader.where()
         report.drop(rule)
-        reason = ""
-        if rule == "unknown_partition" and entry is not None and self.rules.partitions is not None:
-            known = ", ".join(sorted(self.rules.partitions.names))
-            reason = f": partition {str(entry.partition)[:64]!r}; there are: {known[:500]}"
+        reason = "" if entry is None else self._reason(rule, entry)
+        if reason:
             report.first_of.setdefault(rule, f"{where}{reason}")
         if self.rules.strict:
             raise InputError(
                 f"{self._reader.name}: {where} is dropped by the rule {rule!r}, "
                 f"and the rules are strict{reason}"
             )
+
+    def _reason(self, rule: str, entry: Entry) -> str:
+        """Return which field made a rule drop a line, and what was expected."""
+        match rule:
+            case "unknown_partition":
+                partitions = self.rules.partitions
+                known = ", ".join(sorted(partitions.names)) if partitions else ""
+                return f": partition {str(entry.partition)[:64]!r}; there are: {known[:500]}"
+            case "out_of_order":
+                submit, last = format_seconds(entry.submit), format_seconds(self._last_submit)
+                return f": submit time {submit} s, behind {last} s; --order sort would sort"
+            case "no_runtime" if self.rules.strict:
+                return ": run time is missing; expected seconds"
+            case "no_processors" if self.rules.strict:
+                return ": requested and allocated processors are missing; expected a positive one"
+            case _:
+                return ""
 
     def _twice(self, name: int | str) -> str:
         here = self._reader.where()

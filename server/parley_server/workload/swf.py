@@ -9,6 +9,7 @@ ships them).
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -274,7 +275,11 @@ class SwfReader:
             else:
                 yield Malformed(f"longer than {LONGEST_LINE} bytes; is this a text file?")
             return
-        for line in block.removesuffix(b"\n").split(b"\n"):
+        lines = block.removesuffix(b"\n").split(b"\n")
+        if self.dialect is None:
+            # One odd line must not speak for all.
+            self.dialect = _prevailing(lines)
+        for line in lines:
             if line[:1] == b";" or not line.strip():
                 yield line
                 continue
@@ -318,21 +323,17 @@ class SwfReader:
     def _split(self, text: bytes) -> list[bytes]:
         columns = text.split()
         self.other_width += len(columns) != _COUNT
-        dialect = {_COUNT: Dialect.STANDARD, 21: Dialect.NODES}.get(len(columns))
-        if dialect is Dialect.NODES and columns[18][:1] != b"{":
-            dialect = None
-        if dialect is not Dialect.STANDARD and b"\t" in text:
-            tabbed = [part.strip() or b"-1" for part in text.split(b"\t")]
-            if len(tabbed) in (_COUNT, _COUNT + 1):
-                dialect, columns = Dialect.TABS, tabbed
-        elif dialect is Dialect.STANDARD and self.dialect is Dialect.TABS:
+        dialect = _dialect_of(text, columns)
+        if dialect is Dialect.TABS or (
+            dialect is Dialect.STANDARD and self.dialect is Dialect.TABS
+        ):
             dialect = Dialect.TABS
-        if dialect is not None and self.dialect is None:
-            self.dialect = dialect
+            if len(columns) != _COUNT:
+                columns = _tabbed(text)
         if dialect is None or dialect is not self.dialect:
             if b"\0" in text:
                 raise Malformed("zero bytes in the line; is this a text file?")
-            wanted = self.dialect.value.split()[0] if self.dialect else str(_COUNT)
+            wanted = (self.dialect or Dialect.STANDARD).value.split()[0]
             whose = "format" if wanted == str(_COUNT) else "file"
             raise Malformed(f"{len(columns)} fields where the {whose} has {wanted}")
         return columns
@@ -344,9 +345,36 @@ class SwfReader:
             self.report.ignore("nodes")
             queue, request = (part.decode("utf-8", "replace") for part in columns[19:21])
             return More(attributes={"queue": queue, "request": request})
-        if len(columns) > _COUNT:
+        if len(columns) > _COUNT and columns[_COUNT] != b"-1":
             self.report.ignore("field_19")
         return NOTHING_MORE
+
+
+def _tabbed(text: bytes) -> list[bytes]:
+    """Return fields between tabs; an empty one is missing."""
+    return [part.strip() or b"-1" for part in text.split(b"\t")]
+
+
+def _dialect_of(text: bytes, columns: list[bytes]) -> Dialect | None:
+    """Return which dialect a line would fit, by its width."""
+    if len(columns) == _COUNT:
+        return Dialect.STANDARD
+    if len(columns) == 21 and columns[_COUNT][:1] == b"{":
+        return Dialect.NODES
+    if text.count(b"\t") in (_COUNT - 1, _COUNT):
+        return Dialect.TABS
+    return None
+
+
+def _prevailing(lines: list[bytes]) -> Dialect | None:
+    """Return the dialect that most lines fit; the standard, if as many fit that."""
+    found: Counter[Dialect] = Counter()
+    for line in lines:
+        if line[:1] != b";":
+            dialect = _dialect_of(line, line.split())
+            if dialect is not None:
+                found[dialect] += 1
+    return max(Dialect, key=found.__getitem__) if found else None
 
 
 def _slowly(columns: list[bytes], more: More) -> Entry:
