@@ -8,6 +8,7 @@ from parley_protocol.schemas import as_text, identified, message_schemas
 from parley_server.platform import PlatformDescription
 from parley_server.results.summary import Summary
 from parley_server.scenario import Scenario
+from parley_server.workload.information import Information
 
 
 def all_schemas() -> dict[str, str]:
@@ -16,6 +17,9 @@ def all_schemas() -> dict[str, str]:
     schemas["scenario.schema.json"] = identified(Scenario.model_json_schema(), "scenario")
     schemas["platform.schema.json"] = identified(
         PlatformDescription.model_json_schema(), "platform"
+    )
+    schemas["workload-info.schema.json"] = identified(
+        TypeAdapter(Information).json_schema(), "workload-info"
     )
     schemas["summary.schema.json"] = identified(TypeAdapter(Summary).json_schema(), "summary")
     return {name: as_text(schema) for name, schema in sorted(schemas.items())}
