@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,8 @@ _SORTED = frozenset({"batsim", "sacct"})
 """Formats whose own tools do not keep jobs by submission: sorted unless a rule says otherwise."""
 
 _PEEK = 1 << 16
+_NUMBERS = re.compile(rb";|-?\d+\s")
+"""How a line of SWF begins; there may be commas behind it, in a list of nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,7 @@ def _by_content(start: bytes) -> str:
         return "batsim" if _is_document(first) else "jsonl"
     if b"JobID" in first and b"|" in first:
         return "sacct"
-    return "csv" if b"," in first and not first.startswith(b";") else "swf"
+    return "csv" if b"," in first and not _NUMBERS.match(first) and b"\0" not in first else "swf"
 
 
 def _is_document(first: bytes) -> bool:

@@ -131,13 +131,13 @@ def test_reopening_anywhere_gives_the_rest(tmp_path, kind):
         assert twin.report == source.report
 
 
-@pytest.mark.parametrize("kind", sorted(set(FORMATS) - {"own", "swf, tabs", "swf, nodes"}))
+@pytest.mark.parametrize("kind", sorted(set(FORMATS) - {"own"}))
 def test_the_content_tells_the_format(tmp_path, kind):
     path = workload_in(tmp_path, kind).path
     hidden = tmp_path / "workload"
     hidden.write_bytes(path.read_bytes())
 
-    assert detect(hidden) == detect(path) == kind
+    assert detect(hidden) == detect(path) == kind.partition(",")[0]
 
 
 @pytest.mark.parametrize("kind", ["swf", "batsim", "sacct", "jsonl", "csv"])
