@@ -158,7 +158,11 @@ class WorkloadSettings(Settings):
         description="Lines behind a later submission: as-is drops them, window:N finds their "
         "place among N jobs, sort sorts all.",
     )
-    origin: Annotated[str | int, Field(description="The trace's instant that is time 0.")] = "0s"
+    origin: Annotated[
+        str | int,
+        Field(description="The trace's instant that is time 0."),
+        BeforeValidator(integral),
+    ] = "0s"
     memory: Memory | None = Field(
         default=None,
         description="Requested memory: ignore, per-processor, or per-job. per-processor, if the "

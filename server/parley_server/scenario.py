@@ -34,7 +34,11 @@ from parley_server.workload.rules import (
 )
 from parley_server.workload.swf import SwfReader
 
-Duration = Annotated[str | int, Field(description="Seconds, or text such as 90s, 5m, 4h, 2d.")]
+Duration = Annotated[
+    str | int,
+    Field(description="Seconds, or text such as 90s, 5m, 4h, 2d."),
+    BeforeValidator(integral),
+]
 
 
 _MEMORY_NAMES = ("mem", "memory")

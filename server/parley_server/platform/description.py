@@ -38,7 +38,7 @@ Amount = Annotated[int, Field(gt=0, lt=2**40), BeforeValidator(integral)]
 
 NodeCount = Annotated[int, Field(gt=0, le=MOST_NODES), BeforeValidator(integral)]
 
-Attribute = str | bool | int
+Attribute = Annotated[str | bool | int, BeforeValidator(integral)]
 
 
 class GroupDescription(Settings):
