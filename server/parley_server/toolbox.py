@@ -223,7 +223,9 @@ def rules_of(texts: Sequence[str]) -> list[str]:
 def _filters(path: Path) -> list[str]:
     reader = SwfReader(path, ReadReport())
     try:
-        reader.read()
+        # A cleaning that streams has written them behind the jobs.
+        while reader.read() is not None:
+            pass
     finally:
         reader.close()
     try:

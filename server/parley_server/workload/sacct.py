@@ -52,6 +52,7 @@ _STATUS = {
 }
 """SWF's status of each final state; a job in any other state has none."""
 
+_CANCELLED = 5
 _UNFINISHED = frozenset({"PENDING", "RUNNING", "REQUEUED", "RESIZING", "SUSPENDED"})
 _NEVER = frozenset({"", "None", "Unknown"})
 _MEMORY = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)([cn]?)", re.ASCII)
@@ -177,7 +178,11 @@ def _runtime(row: Mapping[str, str]) -> str | None:
     """Return how long a job ran; None if it has not ended or never began."""
     if _state(row) in _UNFINISHED or row.get("Start", "1").strip() in _NEVER:
         return None
-    return row.get("ElapsedRaw") or row.get("Elapsed")
+    elapsed = (row.get("ElapsedRaw") or row.get("Elapsed") or "").strip()
+    # Cancelled in the queue; Slurm then says that it took no time.
+    if _STATUS.get(_state(row)) == _CANCELLED and not elapsed.strip("0:"):
+        return None
+    return elapsed
 
 
 def _walltime(row: Mapping[str, str]) -> Any:

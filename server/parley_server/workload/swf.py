@@ -110,7 +110,8 @@ class SwfReader:
     Attributes:
         header: The directives before the first job (`; Key: value`), by key; the first of a
             name.
-        notes: All header lines, in order, as (key, value); without a key, what stands there.
+        notes: All header lines, in order, as (key, value); without a key, what stands there; and
+            filters with their counts, wherever they stand.
         partition_names: What the header calls partitions, by number.
         other_width: Lines met that had not 18 fields.
 
@@ -292,18 +293,23 @@ class SwfReader:
 
     def _on_comment(self, line: bytes) -> None:
         self.report.comments += 1
-        if self._began or len(self.notes) >= _LONGEST_HEADER:
+        if line[:1] != b";" or len(self.notes) >= _LONGEST_HEADER:
             return
         key, colon, value = line.lstrip(b"; \t").partition(b":")
-        if colon and line[:1] == b";":
-            name, said = (part.decode("utf-8", "replace").strip() for part in (key, value))
-            self.header.setdefault(name, said)
-            self.notes.append((name, said))
+        name, said = (part.decode("utf-8", "replace").strip() for part in (key, value))
+        if not colon:
+            name, said = "", name
+        if name == "Partition":
+            # Before the first job, or, in what we write, before the first job of it.
             number, _, called = said.partition(" ")
-            if name == "Partition" and called.strip():
-                self.partition_names.setdefault(number, called.split()[0])
-        elif line[:1] == b";":
-            self.notes.append(("", line[1:].decode("utf-8", "replace").strip()))
+            self.partition_names.setdefault(number, called.strip())
+        if not self._began:
+            self.notes.append((name, said))
+            if colon:
+                self.header.setdefault(name, said)
+        elif said.endswith("removed)"):
+            # A cleaning that streams knows its counts at the end.
+            self.notes.append((name, said))
 
     def _parse(self, text: bytes) -> Entry:
         """Return the fields of a line.

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 OUTPUTS = ("swf", "jsonl")
 _FLUSH = 500
+_UNUSED = 10**12
+"""Numbers beyond this one stand for names."""
 
 
 class Writer(Protocol):
@@ -45,8 +47,9 @@ class Writer(Protocol):
 class SwfWriter:
     """Lines of the Standard Workload Format.
 
-    What has no number gets one: jobs by the order in which they come, users, groups, queues and
-    so on by that in which they are met; which stands for what is written behind the jobs.
+    What has no number gets one, beyond all that traces use: jobs, users, groups, queues and so on
+    by the order in which they come. What a number stands for is written before the first job that
+    has it.
     """
 
     def __init__(self) -> None:
@@ -54,7 +57,7 @@ class SwfWriter:
         self._numbers: dict[str, dict[str, int]] = {
             column: {} for column in ("User", "Group", "Executable", "Queue", "Partition")
         }
-        self._job = 0
+        self._met: list[str] = []
 
     def begin(self, header: Mapping[str, str], notes: Sequence[str]) -> bytes:
         """Return the header as directives."""
@@ -67,8 +70,7 @@ class SwfWriter:
         if entry.more.request or entry.more.constraints or entry.more.attributes:
             self._lose(entry)
         name = entry.name
-        self._job += 1
-        return (
+        line = (
             f"{name if type(name) is int else self._renumbered()} "
             f"{format_seconds(entry.submit)} {_raw(entry.wait)} {format_seconds(entry.runtime)} "
             f"{entry.allocated} {_raw(entry.cpu)} {_raw(entry.used_memory)} "
@@ -78,19 +80,18 @@ class SwfWriter:
             f"{self._number('Queue', entry.queue)} {self._number('Partition', entry.partition)} "
             f"{entry.preceding} {entry.think}"
         )
+        if self._met:
+            line = "\n".join([*self._met, line])
+            self._met.clear()
+        return line
 
     def end(self) -> bytes:
-        """Return which number stands for what, as directives."""
-        lines = [
-            f"; {column}: {number} {one_line(name)}\n"
-            for column, numbers in self._numbers.items()
-            for name, number in numbers.items()
-        ]
-        return "".join(lines).encode("utf-8", "replace")
+        """Return nothing: every line stands for itself."""
+        return b""
 
     def _renumbered(self) -> int:
-        self.lost["name"] = self.lost.get("name", 0) + 1
-        return self._job
+        count = self.lost["name"] = self.lost.get("name", 0) + 1
+        return _UNUSED + count
 
     def _number(self, column: str, name: str | None) -> str:
         if name is None:
@@ -99,8 +100,8 @@ class SwfWriter:
             return name
         numbers = self._numbers[column]
         if name not in numbers:
-            # Beyond all that a trace would use for itself.
-            numbers[name] = 1_000_001 + len(numbers)
+            numbers[name] = _UNUSED + 1 + len(numbers)
+            self._met.append(f"; {column}: {numbers[name]} {one_line(name)}")
         return str(numbers[name])
 
     def _lose(self, entry: Entry) -> None:

@@ -303,8 +303,23 @@ def test_names_get_numbers_in_swf_and_what_stands_for_what_is_written_there(tmp_
     path = written(tmp_path / "out.swf", "swf", [found[0]._replace(name="a/b"), found[1]])
 
     lines = path.read_text().splitlines()
-    assert [line.split()[0] for line in lines[:2]] == ["1", "2"]
-    assert "; User: 1000001 ada" in lines
+    assert lines[0] == f"; User: {10**12 + 1} ada"
+    assert [line.split()[0] for line in lines[1:]] == [str(10**12 + 1), "2"]
+
+
+def test_a_partition_keeps_its_name_on_the_way_through_swf(tmp_path):
+    workload = workload_in(tmp_path, "jsonl")
+    found, _ = entries_of(workload)
+    named = [entry._replace(partition=f"p {index}") for index, entry in enumerate(found)]
+    path = written(tmp_path / "out.swf", "swf", named)
+
+    reader = WorkloadFile(path).open(ReadReport())
+    numbers = [entry.partition for entry in iter(reader.read, None)]
+    reader.close()
+
+    assert [reader.partition_names[number] for number in numbers] == [
+        entry.partition for entry in named
+    ]
 
 
 # ---------------------------------------------------------------------- mutated files
@@ -440,6 +455,8 @@ SACCT = [
     # fields, what comes of them
     ({"State": "RUNNING"}, {"runtime": -SECOND}),
     ({"State": "CANCELLED by 1000", "Start": "Unknown"}, {"runtime": -SECOND, "status": 5}),
+    ({"State": "CANCELLED", "ElapsedRaw": "0"}, {"runtime": -SECOND}),
+    ({"State": "COMPLETED", "ElapsedRaw": "0"}, {"runtime": 0}),
     ({"State": "CANCELLED+"}, {"runtime": 60 * SECOND, "status": 5}),
     ({"State": "TIMEOUT"}, {"status": 0}),
     ({"Timelimit": "1-00:00:00"}, {"walltime": 86_400 * SECOND}),
