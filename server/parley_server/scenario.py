@@ -249,6 +249,15 @@ class Scenario(Settings):
 
     def rules(self, platform: PlatformDescription) -> dict[str, Any]:
         """Return everything that decides what is simulated, apart from the input files."""
+        return {
+            **self._reading(platform),
+            "on_overrun": self.run.on_overrun.value,
+            "strict": self.run.strict,
+            "seed": self.run.seed,
+        }
+
+    def _reading(self, platform: PlatformDescription) -> dict[str, Any]:
+        """Return how the workload is read, each setting resolved."""
         workload = self.workload
         mode, memory = self.request_mode(platform), self._memory(platform)
         nodes = mode is RequestMode.NODES
@@ -266,12 +275,9 @@ class Scenario(Settings):
             "memory_unit": workload.memory_unit,
             "columns": workload.columns,
             "attributes": workload.attributes,
-            "on_overrun": self.run.on_overrun.value,
             "estimate": workload.estimate,
             "estimate_missing": workload.estimate_missing,
             "limit": workload.limit,
-            "strict": self.run.strict,
-            "seed": self.run.seed,
         }
 
     def inputs(self) -> list[dict[str, str]]:
@@ -343,13 +349,9 @@ class Scenario(Settings):
                 "external": self.dispatcher.external,
             }
         rules = self.rules(platform)
-        elsewhere = ("on_overrun", "strict", "seed")
         tables = {
             "platform": _machine(platform),
-            "workload": {
-                **self._named(),
-                **{key: rule for key, rule in rules.items() if key not in elsewhere},
-            },
+            "workload": {**self._named(), **self._reading(platform)},
             "run": {
                 "name": self.name,
                 "on_overrun": rules["on_overrun"],
