@@ -50,7 +50,7 @@ def run(
     memory_unit: str | None = None,
     drop: Sequence[str] | None = None,
     zero_runtime: str | None = None,
-    order: str | None = None,
+    reorder: str | None = None,
     origin: str | int | None = None,
     select: str | None = None,
     on_overrun: str | None = None,
@@ -91,7 +91,7 @@ def run(
         memory_unit: `bytes`, `kilobytes` or `megabytes`: in what the trace counts it.
         drop: Cleaning rules, such as `user=3 and proc=1`.
         zero_runtime: `keep`, `drop` or `raise:1s`: what becomes of jobs that took no time.
-        order: `as-is`, `window:N` or `sort`: what becomes of lines out of order.
+        reorder: `as-is`, `window:N` or `sort`: what becomes of lines out of order.
         origin: The trace's instant that is to be time 0; seconds, or text such as `30d`.
         select: `all` or `archive`: which lines of the trace become jobs.
         on_overrun: `run` or `kill`: what becomes of a job at its walltime.
@@ -133,7 +133,7 @@ def run(
         memory_unit=memory_unit,
         drop=drop,
         zero_runtime=zero_runtime,
-        order=order,
+        reorder=reorder,
         origin=origin,
         request=request,
         per_processor=per_processor,

@@ -153,7 +153,7 @@ class WorkloadSettings(Settings):
     zero_runtime: Annotated[str, _parsed(lambda text: parse_zero_runtime(text).name)] = Field(
         default="keep", description="Runtimes of zero: keep, drop, raise, or raise:10s."
     )
-    order: Annotated[str, _parsed(lambda text: parse_order(text).name)] | None = Field(
+    reorder: Annotated[str, _parsed(lambda text: parse_order(text).name)] | None = Field(
         default=None,
         description="Lines behind a later submission: as-is drops them, window:N finds their "
         "place among N jobs, sort sorts all.",

@@ -537,7 +537,7 @@ def _ascending(entries: _Reading) -> Iterator[Entry]:
             reader = entries.reader
             raise InputError(
                 f"{reader.name}: {reader.where()} is submitted before the line before it; "
-                "sort it first: parley workload convert --order sort"
+                "sort it first: parley workload convert --reorder sort"
             )
         last = entry.submit
         yield entry

@@ -63,7 +63,7 @@ workload_tables = st.builds(
             "size": st.sampled_from(["requested", "allocated"]),
             "drop": st.lists(st.sampled_from(["user=3", "keep  proc<9", "sample 0.5"]), max_size=2),
             "zero_runtime": st.sampled_from(["keep", "drop", "raise", "raise:1m"]),
-            "order": st.sampled_from(["as-is", "window:7", "sort"]),
+            "reorder": st.sampled_from(["as-is", "window:7", "sort"]),
             "origin": st.sampled_from([0, 5, "2d", "1.5s"]),
             "memory": st.just("ignore"),
             "memory_unit": st.sampled_from(["bytes", "kilobytes", "megabytes"]),

@@ -96,7 +96,7 @@ def run(
     zero_runtime: Annotated[
         str | None, typer.Option(help="Runtimes of zero: keep, drop, raise, or raise:10s.")
     ] = None,
-    order: Annotated[
+    reorder: Annotated[
         str | None,
         typer.Option(
             help="Lines out of order: as-is drops them, window:N looks among N jobs, sort."
@@ -183,7 +183,7 @@ def run(
         memory_unit=memory_unit,
         drop=drop or None,
         zero_runtime=zero_runtime,
-        order=order,
+        reorder=reorder,
         origin=origin,
         per_processor=None if per_processor is None else parse_amounts(per_processor),
         select=select,

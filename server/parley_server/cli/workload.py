@@ -145,7 +145,7 @@ def convert(
     column: ColumnOption = None,
     attribute: AttributeOption = None,
     to: ToOption = None,
-    order: Annotated[
+    reorder: Annotated[
         str, typer.Option(help="as-is keeps the lines' order, sort sorts by submission.")
     ] = "as-is",
     strict: StrictOption = False,
@@ -157,7 +157,7 @@ def convert(
 
     workload = opened(file, format_, column, attribute)
     with watched(quiet=quiet) as watch:
-        report = converted(workload, out, to, order=order, strict=strict, watch=watch)
+        report = converted(workload, out, to, order=reorder, strict=strict, watch=watch)
     if not quiet:
         show_report(report)
 

@@ -304,7 +304,7 @@ class WorkloadSource:
                 return f": partition {str(entry.partition)[:64]!r}; there are: {known[:500]}"
             case "out_of_order":
                 submit, last = format_seconds(entry.submit), format_seconds(self._last_submit)
-                return f": submit time {submit} s, behind {last} s; --order sort would sort"
+                return f": submit time {submit} s, behind {last} s; --reorder sort would sort"
             case "no_runtime" if self.rules.strict:
                 return ": run time is missing; expected seconds"
             case "no_processors" if self.rules.strict:
