@@ -213,7 +213,7 @@ class Run:
             simulation = getattr(self.session, "simulation", None)
             reading = None
             if self._source is not None:
-                reading = self._source.report.table()
+                reading = self._source.table()
                 self._source.close()
             self._summary = self._recorder.close(simulation, reading, failure, reason=reason)
         return self._summary

@@ -392,18 +392,20 @@ class Cleaner:
         return None
 
 
+def filters_in(notes: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the filters of a `-cln` header as they stand there, with their counts."""
+    # A time of day has colons of its own.
+    texts = (value if key in ("", "Note") else f"{key}:{value}" for key, value in notes)
+    return [text for text in texts if _COUNTED.search(text)]
+
+
 def header_filters(notes: Sequence[tuple[str, str]]) -> list[str]:
     """Return the filters of a `-cln` header, as rules, from all its lines.
 
     Raises:
         InputError: Nothing in it looks like one.
     """
-    filters = []
-    for key, value in notes:
-        # A time of day has colons of its own.
-        text = value if key in ("", "Note") else f"{key}:{value}"
-        if _COUNTED.search(text):
-            filters.append(" ".join(_COUNTED.sub("", text).split()))
+    filters = [" ".join(_COUNTED.sub("", text).split()) for text in filters_in(notes)]
     if not filters:
         raise InputError("the header names no filters such as user=3 (24025 jobs removed)")
     return filters

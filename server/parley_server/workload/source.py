@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parley_server.errors import InputError
 from parley_server.quantities import format_seconds
 from parley_server.workload.build import JobBuilder
-from parley_server.workload.clean import Cleaner
+from parley_server.workload.clean import Cleaner, filters_in
 from parley_server.workload.files import OneWay
 from parley_server.workload.report import ReadReport
 from parley_server.workload.rules import EstimateMissing, Order, ReadingRules, Select
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from parley_server.workload.reader import Reader
 
     OpenReader = Callable[[ReadReport], Reader]
+
+
+_VERSION_OF = ("Version", "Computer", "Installation", "Conversion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,19 @@ class WorkloadSource:
     def header(self) -> dict[str, str]:
         """What is said of the whole workload, by key, as far as it was read."""
         return self._reader.header
+
+    def table(self) -> dict[str, Any]:
+        """Return what a summary says of the reading: counts, and which version of a trace it was.
+
+        The filters are those by which the archive, or we, cleaned the trace before.
+        """
+        table = self.report.table()
+        header = self._reader.header
+        trace = {key: header[key] for key in _VERSION_OF if key in header}
+        filters = filters_in(getattr(self._reader, "notes", ()))
+        if trace or filters:
+            table["lines"]["trace"] = {**trace, **({"filters": filters} if filters else {})}
+        return table
 
     @property
     def reader(self) -> Reader:

@@ -200,6 +200,21 @@ def test_what_a_clean_workload_says_of_itself_cleans_the_first_one_again(tmp_pat
     assert twice.read_bytes() == once.read_bytes()
 
 
+def test_a_run_names_the_version_of_its_trace_and_how_it_was_cleaned(tmp_path):
+    path = tmp_path / "t.swf"
+    filters = ["user=3 and proc=1 and app=1 (24025 jobs removed)", "job<=10 (5 jobs removed)"]
+    path.write_text(
+        "; Version: 2.2\n; Note: THIS IS A CLEANED VERSION OF THE LOG!\n"
+        + "".join(f";         {text}\n" for text in filters)
+        + swf_line(1, 0, 5, 1)
+    )
+
+    parley("run", "--swf", path, "--nodes", 2, "-q", "--out", tmp_path / "run")
+
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["lines"]["trace"] == {"Version": "2.2", "filters": filters}
+
+
 def test_rules_may_stand_in_a_file(tmp_path):
     path, out, rules = trace_in(tmp_path), tmp_path / "out.swf", tmp_path / "rules"
     rules.write_text("# mine\nuser=1\n\nuser=2 # and his\n")
