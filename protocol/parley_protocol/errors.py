@@ -184,6 +184,14 @@ DECISION_CODES: Mapping[str, CodeInfo] = {
         "A node has not enough left for the chunks.", "Compare your view of the nodes."
     ),
     "node.down": CodeInfo("A node is out of service.", "Wait for its node.up."),
+    "node.partition": CodeInfo(
+        "A node is in another partition than the job.",
+        "Place chunks by all resources that they ask for.",
+    ),
+    "node.constraint": CodeInfo(
+        "A node has not the attribute that the job demands.",
+        "Place chunks by all resources that they ask for.",
+    ),
     "timer.past": CodeInfo("A timer must lie after now.", "Set it later."),
     "timer.set": CodeInfo("A timer of this number waits already.", "Use another number."),
     "timer.unknown": CodeInfo("No timer of this number waits.", "Cancel waiting timers only."),

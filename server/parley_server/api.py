@@ -31,6 +31,10 @@ def run(
     *,
     out: str | Path | None = None,
     swf: str | Path | None = None,
+    workload: str | Path | None = None,
+    format: str | None = None,  # noqa: A002 - the name of the setting
+    columns: Mapping[str, str] | None = None,
+    attributes: Sequence[str] | None = None,
     nodes: int | None = None,
     per_node: Mapping[str, int] | None = None,
     platform: str | Path | None = None,
@@ -41,6 +45,14 @@ def run(
     external: bool | None = None,
     request: str | None = None,
     per_processor: Mapping[str, int] | None = None,
+    processors_per_node: int | None = None,
+    size: str | None = None,
+    memory: str | None = None,
+    memory_unit: str | None = None,
+    drop: Sequence[str] | None = None,
+    zero_runtime: str | None = None,
+    reorder: str | None = None,
+    origin: str | int | None = None,
     select: str | None = None,
     on_overrun: str | None = None,
     estimate: str | None = None,
@@ -64,9 +76,14 @@ def run(
         scenario: A scenario, or the file of one; the settings below win over it.
         out: The directory for the results; it must not hold another run.
         swf: A trace in the Standard Workload Format, plain or compressed.
+        workload: A workload in any of the formats, in the place of *swf*.
+        format: Which of them, where its content does not tell; or `path/to/file.py:function`.
+        columns: Of a table, the column's name by the field's.
+        attributes: Of a table, columns that travel to the dispatcher.
         nodes: How many equal nodes the machine has.
         per_node: Amount of each resource on each of them; one core by default.
-        platform: A file that describes the machine, in the place of *nodes*.
+        platform: A file that describes the machine, in the place of *nodes*; `guess` takes it
+            from the trace's header.
         policy: A policy, a function that takes the view, or the name or path of a policy.
         allocator: An allocator, or the name or path of one.
         parameters: Of a policy that is given by its name: `order`, `depth` and so on.
@@ -74,6 +91,14 @@ def run(
         external: Run the named policy as a child process over ZeroMQ.
         request: `nodes` or `processors`: what one requested processor means.
         per_processor: What a chunk asks of its node, with request `processors`.
+        processors_per_node: With request `nodes`, how many processors a node is.
+        size: `requested` or `allocated`: which count of processors a job's size is.
+        memory: `ignore`, `per-processor` or `per-job`: what is asked of nodes.
+        memory_unit: `bytes`, `kilobytes` or `megabytes`: in what the trace counts it.
+        drop: Cleaning rules, such as `user=3 and proc=1`.
+        zero_runtime: `keep`, `drop` or `raise:1s`: what becomes of jobs that took no time.
+        reorder: `as-is`, `window:N` or `sort`: what becomes of lines out of order.
+        origin: The trace's instant that is to be time 0; seconds, or text such as `30d`.
         select: `all` or `archive`: which lines of the trace become jobs.
         on_overrun: `run` or `kill`: what becomes of a job at its walltime.
         estimate: `trace`, `exact` or `factor:F`: where walltimes come from.
@@ -110,6 +135,18 @@ def run(
         per_node=per_node,
         platform=platform,
         swf=swf,
+        workload=workload,
+        format=format,
+        columns=columns,
+        attributes=attributes,
+        processors_per_node=processors_per_node,
+        size=size,
+        memory=memory,
+        memory_unit=memory_unit,
+        drop=drop,
+        zero_runtime=zero_runtime,
+        reorder=reorder,
+        origin=origin,
         request=request,
         per_processor=per_processor,
         select=select,

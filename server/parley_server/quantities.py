@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from parley_server.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MICROSECONDS = 1_000_000
 
@@ -44,6 +48,25 @@ def parse_amounts(text: str) -> dict[str, int]:
             raise UsageError(f"{name!r} stands twice in {text!r}")
         amounts[name] = int(amount)
     return amounts
+
+
+def parse_columns(texts: Sequence[str] | None) -> dict[str, str] | None:
+    """Return columns by field for texts such as `id=job`; None if there are none.
+
+    Raises:
+        UsageError: A text is something else, or a field stands twice.
+    """
+    if not texts:
+        return None
+    columns: dict[str, str] = {}
+    for text in texts:
+        name, equals, column = text.partition("=")
+        if not (name and equals and column):
+            raise UsageError(f"{text!r} is no column; write FIELD=COLUMN, such as id=job")
+        if name in columns:
+            raise UsageError(f"field {name!r} stands twice")
+        columns[name] = column
+    return columns
 
 
 def format_seconds(microseconds: int) -> str:

@@ -24,7 +24,7 @@ from parley_server.results import (
     reopen_directory,
 )
 from parley_server.version import __version__
-from parley_server.workload.files import digest_of
+from parley_server.workload.files import STANDARD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from parley_server.host.journal import JournalEntry
     from parley_server.platform import PlatformDescription
     from parley_server.scenario import Scenario
-    from parley_server.workload import SwfSource
+    from parley_server.workload import WorkloadSource
 
     Trace = Callable[[str, str, Any], None]
 
@@ -105,10 +105,9 @@ class Preparation:
             from parley_server.host.child import require_command  # noqa: PLC0415 - not in process
 
             require_command(scenario.dispatcher.command)
-        self.inputs = [_input("workload", scenario.workload.swf)]
-        if scenario.platform.file is not None:
-            self.inputs.append(_input("platform", scenario.platform.file))
-        self.digest = scenario.digest(self.machine, workload_sha256=self.inputs[0]["sha256"])
+        scenario.reading_rules(self.machine)
+        self.inputs = scenario.inputs()
+        self.digest = scenario.digest(self.machine, inputs=self.inputs)
 
     def check_first_job(self) -> None:
         """Read as far as the first job.
@@ -116,6 +115,9 @@ class Preparation:
         Raises:
             InputError: There is none, or a line before it is a strict reader's error.
         """
+        if self.scenario.workload.path == STANDARD:
+            # What is looked at there would be missing from the run.
+            return
         source = self.scenario.open_source(self.machine)
         source.next()
         source.close()
@@ -123,10 +125,6 @@ class Preparation:
     def describe(self, decider: Dispatcher | None) -> RunDescription:
         """Return what the summary of a run says of it."""
         scenario, machine = self.scenario, self.machine
-        capacity: dict[str, int] = {}
-        for group in machine.groups:
-            for kind, amount in group.per_node.items():
-                capacity[kind] = capacity.get(kind, 0) + amount * group.nodes
         dispatcher: dict[str, Any] = {"command": scenario.dispatcher.command}
         if scenario.dispatcher.command is None:
             dispatcher = {
@@ -147,10 +145,11 @@ class Preparation:
                 allocator=decider.allocator_name if decider is not None else None,
             ),
             inputs=self.inputs,
-            rules=scenario.rules(),
+            rules=scenario.rules(machine),
             dispatcher=dispatcher,
-            capacity=dict(sorted(capacity.items())),
+            capacity=machine.capacity,
             node_count=machine.node_count,
+            note=machine.note,
             versions={"parley": __version__, "python": sys.version.split()[0]},
         )
 
@@ -184,7 +183,7 @@ class Run:
         self._options = options
         self._decider = decider
         self._progressed_ns = self._flushed_ns = 0
-        self._source: SwfSource | None = None
+        self._source: WorkloadSource | None = None
         self._failure: ParleyError | None = None
         self._summary: dict[str, Any] | None = None
         if options.transcript is not None and options.transcript.exists() and not options.force:
@@ -248,7 +247,7 @@ class Run:
             simulation = getattr(self.session, "simulation", None)
             reading = None
             if self._source is not None:
-                reading = self._source.report.table()
+                reading = self._source.table()
                 self._source.close()
             try:
                 self._summary = self._recorder.close(simulation, reading, failure, reason=reason)
@@ -335,7 +334,7 @@ class Run:
         return Offer(
             name=scenario.name,
             digest=preparation.digest,
-            rules={key: str(value) for key, value in scenario.rules().items()},
+            rules={key: str(value) for key, value in scenario.rules(preparation.machine).items()},
             groups=preparation.machine.node_groups(),
             open_source=self._open_source,
             conduct=scenario.conduct(),
@@ -346,7 +345,7 @@ class Run:
             audit=self._options.audit,
         )
 
-    def _open_source(self) -> SwfSource:
+    def _open_source(self) -> WorkloadSource:
         self._source = self.scenario.open_source(self._preparation.machine)
         return self._source
 
@@ -423,10 +422,6 @@ def _set(parameters: Mapping[str, str | float]) -> Iterator[str]:
     for name, value in parameters.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
         yield from ("--set", f"{name}={text}")
-
-
-def _input(role: str, path: str) -> dict[str, str]:
-    return {"role": role, "path": path, "sha256": digest_of(Path(path))}
 
 
 def _told(error: BaseException) -> str:

@@ -13,102 +13,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tomli_w
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from parley_server.engine import OnOverrun
 from parley_server.errors import UsageError
-from parley_server.platform import GroupDescription, PlatformDescription, read_platform, uniform
-from parley_server.platform.description import MOST_NODES, Amount
+from parley_server.inputs import PathText, PlatformSettings, WorkloadSettings
+from parley_server.platform import PlatformDescription, guessed, read_platform, uniform
 from parley_server.quantities import parse_duration
 from parley_server.session_settings import (
     NodeChangeSettings,
     PositiveDuration,
     SessionSettings,
 )
-from parley_server.settings import Settings, read_settings, validate
-from parley_server.workload import (
-    EstimateMissing,
-    ReadingRules,
-    RequestMode,
-    Select,
-    SwfSource,
-    parse_estimate,
+from parley_server.settings import Settings, integral, read_settings, validate
+from parley_server.workload import ReadingRules, RequestMode, WorkloadSource, parse_estimate
+from parley_server.workload.files import COMPRESSED_ENDINGS, STANDARD, digest_of
+from parley_server.workload.own import split_reference
+from parley_server.workload.report import ReadReport
+from parley_server.workload.rules import (
+    Memory,
+    MemoryRule,
+    Partitions,
+    parse_estimate_missing,
+    parse_order,
+    parse_zero_runtime,
 )
-from parley_server.workload.files import digest_of
+from parley_server.workload.swf import SwfReader
 
 if TYPE_CHECKING:
     from parley_server.engine import NodeChange
     from parley_server.host.conduct import Conduct
 
 
-def _no_zero_byte(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("a name of a file holds no zero byte")
-    return text
-
-
-PathText = Annotated[str, AfterValidator(_no_zero_byte)]
-
-
-class PlatformSettings(Settings):
-    """The machine: so many equal nodes, groups of nodes, or a file that describes it."""
-
-    nodes: int | None = Field(
-        default=None, gt=0, le=MOST_NODES, description="How many equal nodes."
-    )
-    per_node: dict[str, Amount] | None = Field(
-        default=None, description="Amount of each resource on each of the equal nodes."
-    )
-    groups: list[GroupDescription] | None = Field(default=None, min_length=1)
-    file: PathText | None = Field(default=None, description="A platform file, TOML or JSON.")
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> PlatformSettings:
-        given = [name for name in ("nodes", "groups", "file") if getattr(self, name) is not None]
-        if len(given) != 1:
-            found = " and ".join(given) if given else "none of them"
-            raise ValueError(f"one of nodes, groups and file says what the machine is; {found}")
-        if self.per_node is not None and self.nodes is None:
-            raise ValueError("per_node goes with nodes; a group has its own")
-        return self
-
-
-class WorkloadSettings(Settings):
-    """The jobs and how their trace is read."""
-
-    swf: PathText = Field(description="A trace in the Standard Workload Format, be it compressed.")
-    request: RequestMode = Field(
-        default=RequestMode.NODES,
-        description="nodes: an exclusive node per processor; processors: a chunk per processor.",
-    )
-    per_processor: dict[str, Amount] | None = Field(
-        default=None, description="What a chunk asks of its node, with request = processors."
-    )
-    select: Select = Field(
-        default=Select.ALL,
-        description="all: every line that can be simulated; archive: without status 2, 3 and 4.",
-    )
-    estimate: str = Field(default="trace", description="trace, exact, or factor:F.")
-    estimate_missing: EstimateMissing = Field(
-        default=EstimateMissing.RUNTIME, description="The walltime of a job that asks for none."
-    )
-    limit: int | None = Field(default=None, gt=0, description="Read so many jobs at most.")
-
-    @field_validator("estimate")
-    @classmethod
-    def _is_estimate(cls, text: str) -> str:
-        try:
-            return parse_estimate(text).name
-        except UsageError as error:
-            raise ValueError(str(error)) from None
-
-    @model_validator(mode="after")
-    def _chunks(self) -> WorkloadSettings:
-        if self.per_processor is not None and self.request is RequestMode.NODES:
-            raise ValueError("per_processor goes with request = processors; a node is taken whole")
-        if self.per_processor == {}:
-            raise ValueError("per_processor names at least one resource, such as core = 1")
-        return self
+_MEMORY_NAMES = ("mem", "memory")
+"""Resources that are memory, in kilobytes, where jobs are to ask for it and nothing else says."""
 
 
 class RunSettings(Settings):
@@ -118,7 +56,9 @@ class RunSettings(Settings):
     on_overrun: OnOverrun = Field(
         default=OnOverrun.RUN, description="Whether a job may run on beyond its walltime."
     )
-    seed: int = Field(default=0, ge=0, lt=2**53, description="For all that is random.")
+    seed: Annotated[int, Field(ge=0, lt=2**53), BeforeValidator(integral)] = Field(
+        default=0, description="For all that is random."
+    )
     deadline: PositiveDuration = Field(default="60s", description="Wall time for each answer.")
     strict: bool = Field(default=False, description="A dropped line or rejected job is an error.")
     on_node_down: Literal["kill", "requeue"] = Field(
@@ -183,8 +123,9 @@ class Scenario(Settings):
     @property
     def workload_name(self) -> str:
         """The name of the trace's file, without its endings."""
-        name = Path(self.workload.swf).name
-        for ending in (".gz", ".bz2", ".xz", ".swf"):
+        name = Path(self.workload.path or "").name
+        name = "" if name == STANDARD else name
+        for ending in (*COMPRESSED_ENDINGS, ".swf", ".jsonl", ".json", ".csv", ".parquet"):
             name = name.removesuffix(ending)
         return name or "workload"
 
@@ -227,47 +168,107 @@ class Scenario(Settings):
         settings = self.platform
         if settings.file is not None:
             return read_platform(Path(settings.file))
+        if settings.guess:
+            return self._guess()
         if settings.groups is not None:
-            groups = [group.model_dump() for group in settings.groups]
-            return validate(PlatformDescription, {"groups": groups}, source="platform")
+            tables = settings.model_dump(
+                mode="json",
+                exclude_none=True,
+                include={"groups", "partitions", "memory", "start_time"},
+            )
+            return validate(PlatformDescription, tables, source="platform")
         return uniform(settings.nodes or 0, settings.per_node or {"core": 1})
 
+    def _guess(self) -> PlatformDescription:
+        workload = self.workload.opened()
+        path = workload.path
+        if path is None or str(path) == STANDARD or workload.resolved() != "swf":
+            raise UsageError("a machine is guessed from the header of an SWF file; name one")
+        reader = SwfReader(path, ReadReport())
+        try:
+            reader.read()
+        finally:
+            reader.close()
+        return guessed(reader.header, str(path))
+
+    def request_mode(self, platform: PlatformDescription) -> RequestMode:
+        """Return what one requested processor means on a machine."""
+        settings = self.workload
+        if settings.request is not None:
+            return settings.request
+        if platform.equivalence and settings.processors_per_node is None:
+            return RequestMode.PROCESSORS
+        return RequestMode.NODES
+
+    def _per_processor(self, platform: PlatformDescription) -> Mapping[str, int]:
+        return self.workload.per_processor or platform.equivalence.get("processor") or {"core": 1}
+
+    def _memory(self, platform: PlatformDescription) -> MemoryRule:
+        settings, machine = self.workload, platform.memory
+        mode = settings.memory
+        if mode is None:
+            mode = Memory.IGNORE if machine is None else Memory.PER_PROCESSOR
+        if machine is None:
+            if mode is Memory.IGNORE:
+                return MemoryRule()
+            named = [kind for kind in _MEMORY_NAMES if kind in platform.capacity]
+            if len(named) != 1:
+                raise UsageError(
+                    "workload: memory: the platform does not say which of its resources is "
+                    "memory; write memory = { resource = 'mem', kilobytes = 1 } there"
+                )
+            return MemoryRule(mode, named[0], 1, settings.memory_unit)
+        return MemoryRule(mode, machine.resource, machine.kilobytes, settings.memory_unit)
+
     def reading_rules(self, platform: PlatformDescription) -> ReadingRules:
-        """Return how the trace is read."""
+        """Return how the trace is read.
+
+        Raises:
+            UsageError: The machine has not what the settings speak of.
+        """
         workload = self.workload
+        partitions = None
+        if platform.partitions:
+            default = (part.name for part in platform.partitions if part.default)
+            names = frozenset(part.name for part in platform.partitions)
+            partitions = Partitions(names, next(default, None))
         return ReadingRules(
-            request=workload.request,
+            request=self.request_mode(platform),
             select=workload.select,
+            size=workload.size,
             estimate=parse_estimate(workload.estimate),
-            estimate_missing=workload.estimate_missing,
-            per_processor=workload.per_processor or {"core": 1},
+            estimate_missing=parse_estimate_missing(workload.estimate_missing),
+            zero_runtime=parse_zero_runtime(workload.zero_runtime),
+            per_processor=self._per_processor(platform),
             per_node=platform.least_node(),
+            processors_per_node=workload.processors_per_node or 1,
+            memory=self._memory(platform),
+            partitions=partitions,
+            drop=tuple(workload.drop or ()),
+            order=None if workload.reorder is None else parse_order(workload.reorder),
+            origin=parse_duration(str(workload.origin)),
             cut_at_walltime=self.run.on_overrun is OnOverrun.KILL,
             limit=workload.limit,
+            seed=self.run.seed,
             strict=self.run.strict,
         )
 
-    def open_source(self, platform: PlatformDescription) -> SwfSource:
+    def open_source(self, platform: PlatformDescription) -> WorkloadSource:
         """Open the workload.
 
         Raises:
             InputError: It cannot be opened.
+            UsageError: A rule makes no sense for it.
         """
-        return SwfSource(Path(self.workload.swf), self.reading_rules(platform))
+        return self.workload.opened().source(
+            self.reading_rules(platform), unix_start=platform.start_time
+        )
 
-    def rules(self) -> dict[str, Any]:
+    def rules(self, platform: PlatformDescription) -> dict[str, Any]:
         """Return everything that decides what is simulated, apart from the input files."""
-        workload = self.workload
         return {
-            "request": workload.request.value,
-            "per_processor": (workload.per_processor or {"core": 1})
-            if workload.request is RequestMode.PROCESSORS
-            else None,
-            "select": workload.select.value,
+            **self._reading(platform),
             "on_overrun": self.run.on_overrun.value,
-            "estimate": workload.estimate,
-            "estimate_missing": workload.estimate_missing.value,
-            "limit": workload.limit,
             "strict": self.run.strict,
             "seed": self.run.seed,
             "on_node_down": self.run.on_node_down,
@@ -278,20 +279,73 @@ class Scenario(Settings):
             "dynamic_jobs": self.session.dynamic_jobs,
         }
 
-    def digest(self, platform: PlatformDescription, *, workload_sha256: str | None = None) -> str:
+    def _reading(self, platform: PlatformDescription) -> dict[str, Any]:
+        """Return how the workload is read, each setting resolved."""
+        workload = self.workload
+        mode, memory = self.request_mode(platform), self._memory(platform)
+        nodes = mode is RequestMode.NODES
+        return {
+            "request": mode.value,
+            "per_processor": None if nodes else dict(self._per_processor(platform)),
+            "processors_per_node": workload.processors_per_node if nodes else None,
+            "size": workload.size.value,
+            "select": workload.select.value,
+            "drop": workload.drop or None,
+            "zero_runtime": workload.zero_runtime,
+            "reorder": workload.reorder,
+            "origin": workload.origin,
+            "memory": memory.mode.value,
+            "memory_unit": workload.memory_unit,
+            "columns": workload.columns,
+            "attributes": workload.attributes,
+            "estimate": workload.estimate,
+            "estimate_missing": workload.estimate_missing,
+            "limit": workload.limit,
+        }
+
+    def inputs(self) -> list[dict[str, str]]:
+        """Return the files that decide what is simulated: role, path and SHA-256.
+
+        Standard input has no digest: it is read once, by the simulation.
+
+        Raises:
+            InputError: One cannot be read.
+        """
+        named = []
+        own = split_reference(self.workload.format)
+        if self.workload.path is not None:
+            named.append(("workload", self.workload.path))
+        if own is not None:
+            named.append(("workload" if not named else "reader", str(own[0])))
+        if self.platform.file is not None:
+            named.append(("platform", self.platform.file))
+        return [
+            {
+                "role": role,
+                "path": path,
+                "sha256": "" if path == STANDARD else digest_of(Path(path)),
+            }
+            for role, path in named
+        ]
+
+    def digest(
+        self, platform: PlatformDescription, *, inputs: Sequence[Mapping[str, str]] | None = None
+    ) -> str:
         """Return a SHA-256 that two scenarios share when inputs, machine and rules are the same.
 
         Args:
             platform: The machine.
-            workload_sha256: That of the trace, if it is known already.
+            inputs: The scenario's, if they are known already.
 
         Raises:
             InputError: The workload cannot be read.
         """
+        files = self.inputs() if inputs is None else inputs
         content = {
-            "workload": workload_sha256 or digest_of(Path(self.workload.swf)),
+            "workload": [entry["sha256"] for entry in files if entry["role"] != "platform"],
             "platform": [group.model_dump(exclude={"name"}) for group in platform.groups],
-            "rules": self.rules(),
+            "partitions": [partition.model_dump() for partition in platform.partitions],
+            "rules": self.rules(platform),
         }
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -310,8 +364,6 @@ class Scenario(Settings):
             policy: What decides, if it is another than the scenario names.
             allocator: What places, likewise.
         """
-        # Not resolved: a trace that goes by another name keeps it.
-        workload = Path(self.workload.swf).absolute()
         dispatcher: dict[str, Any] = {"command": self.dispatcher.command}
         if self.dispatcher.command is None:
             dispatcher = {
@@ -322,14 +374,10 @@ class Scenario(Settings):
             if policy in {None, self.policy}:
                 dispatcher["parameters"] = dict(self.dispatcher.parameters or {}) or None
             _place(dispatcher, Path.cwd())
-        rules = self.rules()
+        rules = self.rules(platform)
         tables = {
-            "platform": {"groups": [group.model_dump() for group in platform.groups]},
-            "workload": {
-                "swf": str(workload),
-                **{key: rules[key] for key in ("request", "per_processor", "select")},
-                **{key: rules[key] for key in ("estimate", "estimate_missing", "limit")},
-            },
+            "platform": _machine(platform),
+            "workload": {**self._named(), **self._reading(platform)},
             "run": {
                 "name": self.name,
                 "on_overrun": rules["on_overrun"],
@@ -344,6 +392,37 @@ class Scenario(Settings):
         }
         return tomli_w.dumps(_without_nothing(tables))
 
+    def _named(self) -> dict[str, str | None]:
+        """Return which workload it is, with paths that hold from anywhere."""
+        settings = self.workload
+        if settings.swf is not None:
+            return {"swf": _absolute(settings.swf)}
+        own = split_reference(settings.format)
+        return {
+            "file": None if settings.file is None else _absolute(settings.file),
+            "format": settings.format if own is None else f"{own[0].absolute()}:{own[1]}",
+        }
+
+
+def _absolute(path: str) -> str:
+    """Return a path that holds from anywhere; not resolved: a file keeps the name it goes by."""
+    return path if path == STANDARD else str(Path(path).absolute())
+
+
+def _machine(platform: PlatformDescription) -> dict[str, Any]:
+    """Return the settings of a machine, whatever it was read from."""
+    tables = platform.model_dump(
+        mode="json",
+        exclude_none=True,
+        include={"groups", "partitions", "memory", "start_time"},
+    )
+    for group in tables["groups"]:
+        if not group["attributes"]:
+            del group["attributes"]
+    if not tables["partitions"]:
+        del tables["partitions"]
+    return tables
+
 
 def read_scenario(path: Path, changes: Mapping[str, Mapping[str, Any]] | None = None) -> Scenario:
     """Return the scenario of a file; paths in it are relative to the file.
@@ -357,10 +436,17 @@ def read_scenario(path: Path, changes: Mapping[str, Mapping[str, Any]] | None = 
         UsageError: A setting is wrong.
     """
     tables = read_settings(path)
-    for table, key in (("workload", "swf"), ("platform", "file"), ("results", "out")):
+    names = (("workload", "swf"), ("workload", "file"), ("platform", "file"), ("results", "out"))
+    for table, key in names:
         section = tables.get(table)
-        if isinstance(section, dict) and isinstance(section.get(key), str):
-            section[key] = str(path.parent / section[key])
+        named = section.get(key) if isinstance(section, dict) else None
+        if isinstance(section, dict) and isinstance(named, str) and named != STANDARD:
+            section[key] = str(path.parent / named)
+    workload = tables.get("workload")
+    if isinstance(workload, dict) and isinstance(workload.get("format"), str):
+        own = split_reference(workload["format"])
+        if own is not None:
+            workload["format"] = f"{path.parent / own[0]}:{own[1]}"
     _place(tables.get("dispatcher"), path.parent)
     return _scenario(tables, changes or {}, source=str(path))
 
@@ -395,10 +481,23 @@ _FLAGS = {
     "nodes": ("platform", "nodes"),
     "per_node": ("platform", "per_node"),
     "platform": ("platform", "file"),
+    "guess": ("platform", "guess"),
     "swf": ("workload", "swf"),
+    "workload": ("workload", "file"),
+    "format": ("workload", "format"),
+    "columns": ("workload", "columns"),
+    "attributes": ("workload", "attributes"),
     "request": ("workload", "request"),
     "per_processor": ("workload", "per_processor"),
+    "processors_per_node": ("workload", "processors_per_node"),
+    "size": ("workload", "size"),
     "select": ("workload", "select"),
+    "drop": ("workload", "drop"),
+    "zero_runtime": ("workload", "zero_runtime"),
+    "reorder": ("workload", "reorder"),
+    "origin": ("workload", "origin"),
+    "memory": ("workload", "memory"),
+    "memory_unit": ("workload", "memory_unit"),
     "estimate": ("workload", "estimate"),
     "estimate_missing": ("workload", "estimate_missing"),
     "limit": ("workload", "limit"),
@@ -429,6 +528,9 @@ _FLAGS = {
 def settings_of(**flags: Any) -> dict[str, dict[str, Any]]:
     """Return the settings that flags stand for, by table; a flag of None is not given."""
     tables: dict[str, dict[str, Any]] = {}
+    if str(flags.get("platform")) == "guess":
+        # A file of that name goes as ./guess.
+        flags = {**flags, "platform": None, "guess": True}
     for name, value in flags.items():
         if value is None:
             continue
@@ -444,7 +546,12 @@ def settings_of(**flags: Any) -> dict[str, dict[str, Any]]:
 
 
 _EXCLUSIVE = {
-    "platform": ({"nodes", "per_node"}, {"groups"}, {"file"}),
+    "platform": (
+        {"nodes", "per_node"},
+        {"groups", "partitions", "memory", "start_time"},
+        {"file"},
+        {"guess"},
+    ),
     "dispatcher": ({"policy", "allocator", "parameters", "external"}, {"command"}),
 }
 """Settings of a table that stand for one another: a flag of one set puts the file's others out."""
@@ -462,9 +569,8 @@ def _scenario(
             if any(value is not False for value in given.values()) and not family & given.keys():
                 for key in family:
                     section.pop(key, None)
-        if table == "workload" and given.get("request") == RequestMode.NODES.value:
-            # What a chunk asks for says nothing where nodes are taken whole.
-            section.pop("per_processor", None)
+        if table == "workload":
+            _make_room(section, given)
         if table == "dispatcher":
             _change_policy(section, given)
         section.update(given)
@@ -478,6 +584,20 @@ def _change_policy(section: dict[str, Any], given: dict[str, Any]) -> None:
         section.pop("parameters", None)
     elif isinstance(kept, dict) and isinstance(given.get("parameters"), dict):
         given["parameters"] = {**kept, **given["parameters"]}
+
+
+def _make_room(section: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Take what a flag puts out of force from the workload of a file."""
+    if "swf" in given:
+        section.pop("file", None)
+        section.pop("format", None)
+    if "file" in given or "format" in given:
+        section.pop("swf", None)
+    if given.get("request") == RequestMode.NODES.value:
+        # What a chunk asks for says nothing where nodes are taken whole.
+        section.pop("per_processor", None)
+    if given.get("request") == RequestMode.PROCESSORS.value:
+        section.pop("processors_per_node", None)
 
 
 def _without_nothing(value: Any) -> Any:

@@ -15,6 +15,7 @@ from parley_protocol.schemas import as_text, identified, protocol_schemas, schem
 from parley_server.platform import PlatformDescription
 from parley_server.results.summary import Summary
 from parley_server.scenario import Scenario
+from parley_server.workload.information import Information
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,6 +46,7 @@ def _schemas() -> dict[str, Any]:
         "platform": PlatformDescription.model_json_schema(),
         "scenario": Scenario.model_json_schema(),
         "summary": TypeAdapter(Summary).json_schema(),
+        "workload-info": TypeAdapter(Information).json_schema(),
     }
     return {
         **protocol_schemas(),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from parley_server.engine import NodeChange, NodesDown, NodesUp
 from parley_server.errors import UsageError
 from parley_server.host.conduct import Conduct, Latency
 from parley_server.quantities import format_seconds, parse_duration
-from parley_server.settings import Settings
+from parley_server.settings import Settings, integral
 
 _FACTOR = re.compile(r"\d{1,9}(\.\d{1,9})?")
 _NODES = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
@@ -48,12 +48,14 @@ def positive_duration_text(value: str | int) -> str:
 Duration = Annotated[
     str | int,
     Field(description="Seconds, or text such as 90s, 5m, 4h, 2d."),
+    BeforeValidator(integral),
     AfterValidator(duration_text),
 ]
 
 PositiveDuration = Annotated[
     str | int,
     Field(description="Seconds, or text such as 90s, 5m, 4h, 2d; not 0."),
+    BeforeValidator(integral),
     AfterValidator(positive_duration_text),
 ]
 
@@ -114,8 +116,8 @@ class SessionSettings(Settings):
         default="report",
         description="A refused decision is reported, asked about again, or fails the run.",
     )
-    reasks: int = Field(
-        default=3, ge=0, lt=2**31, description="How often one instant is asked about again."
+    reasks: Annotated[int, Field(ge=0, lt=2**31), BeforeValidator(integral)] = Field(
+        default=3, description="How often one instant is asked about again."
     )
     on_timeout: Literal["fail", "empty", "detach"] = Field(
         default="fail",
@@ -128,10 +130,8 @@ class SessionSettings(Settings):
     reconnect: PositiveDuration = Field(
         default="60s", description="How long to wait for a resume, in wall time."
     )
-    restarts: int = Field(
+    restarts: Annotated[int, Field(ge=0, lt=2**31), BeforeValidator(integral)] = Field(
         default=3,
-        ge=0,
-        lt=2**31,
         description="How often a command that exits is started again, with on_disconnect = wait.",
     )
     latency: str = Field(

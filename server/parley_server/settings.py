@@ -30,22 +30,66 @@ def read_settings(path: Path) -> dict[str, Any]:
     Raises:
         InputError: It cannot be read or parsed.
     """
+    return parse_settings(text_of(read_bytes(path), path), path, json_too=path.suffix == ".json")
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return what a file holds.
+
+    Raises:
+        InputError: It cannot be read.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not a text file") from None
+        return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     except ValueError as error:
         raise InputError(f"{str(path)!r}: no name of a file: {error}") from None
+
+
+def text_of(content: bytes, path: Path) -> str:
+    """Return a file's content as text.
+
+    Raises:
+        InputError: It is none.
+    """
     try:
-        tables = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not a text file") from None
+
+
+def parse_settings(text: str, path: Path, *, json_too: bool) -> dict[str, Any]:
+    """Return the tables of a text in TOML, or in JSON.
+
+    Raises:
+        InputError: It cannot be parsed.
+    """
+    try:
+        tables = json.loads(text, object_pairs_hook=_distinct) if json_too else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        kind = "JSON" if path.suffix == ".json" else "TOML"
+        kind = "JSON" if json_too else "TOML"
         raise InputError(f"{path}: not {kind}: {_shortly(error)}") from None
     if not isinstance(tables, dict):
         raise InputError(f"{path}: holds no tables")
     return tables
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; TOML refuses a name that stands twice, and so do we."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice[:64]!r} stands twice")
+    return found
+
+
+def integral(value: Any) -> Any:
+    """Take 2.0 for 2, as JSON Schema does."""
+    if type(value) is float and value.is_integer():
+        return int(value)
+    return value
 
 
 def validate(model: type[Model], tables: Mapping[str, Any], *, source: str) -> Model:

@@ -11,6 +11,7 @@ import pytest
 import tomli_w
 from hypothesis import example, given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from parley_client.policies import POLICIES
 from parley_server import run
@@ -19,7 +20,7 @@ from parley_server.engine import OnOverrun
 from parley_server.errors import InputError, UsageError
 from parley_server.scenario import read_scenario, scenario_of
 from parley_server.workload import EstimateMissing, ReadingRules, RequestMode, Select
-from tests.support import rows, write_swf
+from tests.support import PROJECT, SECOND, rows, write_swf
 
 # ---------------------------------------------------------------------- scenarios to read
 
@@ -55,8 +56,17 @@ workload_tables = st.builds(
             "estimate": st.sampled_from(
                 ["trace", "exact", "factor:2", "factor:1.50", "factor:2/3"]
             ),
-            "estimate_missing": st.sampled_from(["runtime", "none"]),
+            "estimate_missing": st.sampled_from(
+                ["runtime", "none", "maximum", "maximum:90m", "factor:3", "model:1.50"]
+            ),
             "limit": st.integers(1, 2**70),
+            "size": st.sampled_from(["requested", "allocated"]),
+            "drop": st.lists(st.sampled_from(["user=3", "keep  proc<9", "sample 0.5"]), max_size=2),
+            "zero_runtime": st.sampled_from(["keep", "drop", "raise", "raise:1m"]),
+            "reorder": st.sampled_from(["as-is", "window:7", "sort"]),
+            "origin": st.sampled_from([0, 5, "2d", "1.5s"]),
+            "memory": st.just("ignore"),
+            "memory_unit": st.sampled_from(["bytes", "kilobytes", "megabytes"]),
         },
     ),
 )
@@ -118,7 +128,7 @@ def everything_about(scenario):
     platform = scenario.describe_platform()
     return {
         "digest": scenario.digest(platform),
-        "rules": scenario.rules(),
+        "rules": scenario.rules(platform),
         "reading": scenario.reading_rules(platform),
         "groups": platform.node_groups(),
         "names": (scenario.name, scenario.workload_name),
@@ -556,3 +566,28 @@ def test_a_workload_by_a_name_that_is_not_text_is_refused_by_its_name(tmp_path):
     message = refusal(small(path))
 
     assert "JSON" not in message
+
+
+def test_a_whole_float_is_a_whole_number_wherever_the_schema_says_so(trace):
+    tables = {
+        "platform": {
+            "groups": [{"nodes": 2.0, "per_node": {"core": 4.0}, "attributes": {"rack": 7.0}}],
+            "start_time": 5.0,
+            "memory": {"resource": "core", "kilobytes": 3.0},
+        },
+        "workload": {
+            "swf": str(trace),
+            "request": "nodes",
+            "processors_per_node": 2.0,
+            "limit": 3.0,
+            "origin": 0.0,
+        },
+        "run": {"seed": 9.0, "deadline": 4.0},
+    }
+    schema = json.loads((PROJECT / "schemas" / "scenario.schema.json").read_text())
+
+    scenario = read_scenario(written(trace.parent, tables, "scenario.json"))
+
+    Draft202012Validator(schema).validate(tables)
+    assert scenario.describe_platform().node_count == 2
+    assert (scenario.workload.limit, scenario.run.seed, scenario.deadline_us) == (3, 9, 4 * SECOND)

@@ -107,6 +107,11 @@ def warn_of_losses(summary: Mapping[str, Any]) -> None:
         left = summary["jobs"]["running"] + summary["jobs"]["pending"]
         at = summary["end"]["simulated_time"]
         _warn(f"the dispatcher stopped the run at {at} s; {left:,} jobs were running or pending")
+    for first in (lines.get("first_of") or {}).values():
+        _warn(f"{source}: {first}")
+    note = summary["platform"].get("note")
+    if note is not None:
+        _warn(f"the machine: {note}")
     never = summary["jobs"].get("never_fit", 0)
     if never:
         _warn(f"{never:,} jobs rejected: they ask for more than the empty machine has")

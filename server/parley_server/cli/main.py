@@ -12,11 +12,14 @@ import typer
 
 from parley_server.cli.dispatch import dispatch
 from parley_server.cli.keys import keys
+from parley_server.cli.platform import info as platform_info
+from parley_server.cli.platform import platform_app
 from parley_server.cli.policies import policies
 from parley_server.cli.replay import check, replay
 from parley_server.cli.run import CommandAfterDashes, run
 from parley_server.cli.schema import schema
 from parley_server.cli.serve import serve
+from parley_server.cli.workload import WORKLOAD_COMMANDS, workload_app
 from parley_server.errors import ExitStatus, ParleyError, one_line
 from parley_server.version import __version__
 
@@ -83,6 +86,11 @@ app.command(cls=CommandAfterDashes)(_ending(replay))
 transcripts = typer.Typer(name="transcript", help="Recorded dialogues.", no_args_is_help=True)
 transcripts.command("check")(_ending(check))
 app.add_typer(transcripts)
+for command in WORKLOAD_COMMANDS:
+    workload_app.command(epilog=EXIT_STATUS)(_ending(command))
+platform_app.command("info", epilog=EXIT_STATUS)(_ending(platform_info))
+app.add_typer(workload_app)
+app.add_typer(platform_app)
 
 
 def _show_version(wanted: bool) -> None:

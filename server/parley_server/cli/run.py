@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from parley_server.errors import UsageError
-from parley_server.quantities import parse_amounts
+from parley_server.quantities import parse_amounts, parse_columns
 
 
 class CommandAfterDashes(TyperCommand):
@@ -35,11 +35,37 @@ def run(
         Path | None, typer.Argument(help="A scenario file; flags win over it.")
     ] = None,
     swf: Annotated[Path | None, typer.Option(help="A trace, plain or compressed.")] = None,
+    workload: Annotated[
+        Path | None,
+        typer.Option(help="A workload in any format (see --format) instead; - is standard input."),
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="Of the workload: auto, swf, jsonl, batsim, sacct, csv, parquet, or "
+            "path/to/file.py:function.",
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a table, FIELD=COLUMN, such as id=job; may be repeated."),
+    ] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(help="A column that travels to the dispatcher; may be repeated."),
+    ] = None,
     nodes: Annotated[int | None, typer.Option(help="How many equal nodes.")] = None,
     per_node: Annotated[
         str | None, typer.Option(help="What each has, as core=4,gpu=1; core=1 if not given.")
     ] = None,
-    platform: Annotated[Path | None, typer.Option(help="A platform file instead.")] = None,
+    platform: Annotated[
+        Path | None,
+        typer.Option(
+            help="A platform file instead: ours, AccaSim's, Batsim's XML, slurm.conf; guess takes "
+            "it from an SWF header."
+        ),
+    ] = None,
     request: Annotated[
         str | None,
         typer.Option(
@@ -50,6 +76,35 @@ def run(
     per_processor: Annotated[
         str | None, typer.Option(help="What such a chunk asks of its node; core=1.")
     ] = None,
+    processors_per_node: Annotated[
+        int | None, typer.Option(help="With request nodes: so many processors are a node.")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Processors requested, or allocated; requested.")
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Requested memory: ignore, per-processor, or per-job."),
+    ] = None,
+    memory_unit: Annotated[
+        str | None, typer.Option(help="In what the trace counts it: bytes, kilobytes, megabytes.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(help="A cleaning rule, such as 'user=3 and proc=1'; may be repeated."),
+    ] = None,
+    zero_runtime: Annotated[
+        str | None, typer.Option(help="Runtimes of zero: keep, drop, raise, or raise:10s.")
+    ] = None,
+    reorder: Annotated[
+        str | None,
+        typer.Option(
+            help="Lines out of order: as-is drops them, window:N looks among N jobs, sort."
+        ),
+    ] = None,
+    origin: Annotated[
+        str | None, typer.Option(help="The trace's instant that is to be time 0.")
+    ] = None,
     select: Annotated[
         str | None, typer.Option(help="all, or archive: without lines of status 2, 3 and 4.")
     ] = None,
@@ -57,10 +112,13 @@ def run(
         str | None, typer.Option(help="run on beyond the walltime, or kill there.")
     ] = None,
     estimate: Annotated[
-        str | None, typer.Option(help="Walltimes: trace, exact, or factor:F of the runtime.")
+        str | None, typer.Option(help="Walltimes: trace, exact, factor:F of the runtime, model:F.")
     ] = None,
     estimate_missing: Annotated[
-        str | None, typer.Option(help="Where the trace has none: runtime, or none.")
+        str | None,
+        typer.Option(
+            help="Where the trace has none: runtime, none, maximum, maximum:5h, factor:F, model:F."
+        ),
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Read so many jobs at most.")] = None,
     policy: Annotated[
@@ -183,7 +241,19 @@ def run(
         per_node=None if per_node is None else parse_amounts(per_node),
         platform=platform,
         swf=swf,
+        workload=workload,
+        format=format_,
+        columns=parse_columns(column),
+        attributes=attribute or None,
         request=request,
+        processors_per_node=processors_per_node,
+        size=size,
+        memory=memory,
+        memory_unit=memory_unit,
+        drop=drop or None,
+        zero_runtime=zero_runtime,
+        reorder=reorder,
+        origin=origin,
         per_processor=None if per_processor is None else parse_amounts(per_processor),
         select=select,
         estimate=estimate,
@@ -220,8 +290,10 @@ def run(
     if resume is not None:
         resolved = load_resumed(resume, changes, scenario)
     else:
-        if scenario is None and swf is None:
-            raise UsageError("what is to be simulated? name a scenario file, or a trace with --swf")
+        if scenario is None and swf is None and workload is None and format_ is None:
+            raise UsageError(
+                "what is to be simulated? name a scenario file, a trace with --swf, or a --workload"
+            )
         if scenario is None and nodes is None and platform is None:
             raise UsageError("on which machine? give --nodes or --platform")
         resolved = load_scenario(scenario, changes)

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from parley_server.engine.errors import (
     BusyNode,
+    DecisionError,
     ExclusiveChunks,
     MalformedSpan,
     NodeIsDown,
     NoFit,
+    OutsidePartition,
     SpansOutOfOrder,
     TooFewChunks,
     TooManyChunks,
     UnknownNode,
+    UnmetConstraint,
     WrongGroupCount,
 )
+from parley_server.markers import ATTRIBUTE, PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -400,9 +404,20 @@ class Cluster:
             if room is None:
                 room = self._room(load, demand)
             if room < chunks:
-                node = max(first, self._firsts[index])
-                raise NodeIsDown(node) if load.down else BusyNode(node, chunks, room)
+                raise self._refusal(max(first, self._firsts[index]), load, demand, chunks)
             index += 1
+
+    def _refusal(self, node: int, load: _Load, demand: _Demand, chunks: int) -> DecisionError:
+        """Return why a node has no room: it is down, where the job may not go, or busy."""
+        if load.down:
+            return NodeIsDown(node)
+        for kind, amount, capacity in zip(self.kinds, demand.amounts, load.capacity, strict=True):
+            if amount and not capacity:
+                if kind.startswith(PARTITION):
+                    return OutsidePartition(node, kind.removeprefix(PARTITION))
+                if kind.startswith(ATTRIBUTE):
+                    return UnmetConstraint(node, kind.removeprefix(ATTRIBUTE))
+        return BusyNode(node, chunks, load.room[demand])
 
     def _change(self, first: int, last: int, demand: _Demand, chunks: int) -> None:
         """Put so many chunks on each node of a span, or take them off if negative."""

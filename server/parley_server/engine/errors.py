@@ -264,6 +264,30 @@ class NodeIsDown(DecisionError):
 
 
 @dataclass
+class OutsidePartition(DecisionError):
+    """The node is in another partition than the job."""
+
+    code: ClassVar[str] = "node.partition"
+    node: int
+    partition: str
+
+    def __str__(self) -> str:
+        return f"node {self.node} is not in the partition {self.partition!r} of the job"
+
+
+@dataclass
+class UnmetConstraint(DecisionError):
+    """The node has not what the job demands of it."""
+
+    code: ClassVar[str] = "node.constraint"
+    node: int
+    wanted: str
+
+    def __str__(self) -> str:
+        return f"node {self.node} has not {self.wanted!r}, which the job demands"
+
+
+@dataclass
 class TimerInThePast(DecisionError):
     """A timer must lie after now."""
 
@@ -320,6 +344,8 @@ DECISION_ERRORS: tuple[type[DecisionError], ...] = (
     UnknownNode,
     BusyNode,
     NodeIsDown,
+    OutsidePartition,
+    UnmetConstraint,
     TimerInThePast,
     TimerIsSet,
     UnknownTimer,

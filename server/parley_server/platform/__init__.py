@@ -2,9 +2,19 @@
 
 from parley_server.platform.description import (
     GroupDescription,
+    MemoryDescription,
+    PartitionDescription,
     PlatformDescription,
-    read_platform,
     uniform,
 )
+from parley_server.platform.reading import guessed, read_platform
 
-__all__ = ["GroupDescription", "PlatformDescription", "read_platform", "uniform"]
+__all__ = [
+    "GroupDescription",
+    "MemoryDescription",
+    "PartitionDescription",
+    "PlatformDescription",
+    "guessed",
+    "read_platform",
+    "uniform",
+]

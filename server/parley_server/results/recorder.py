@@ -285,6 +285,8 @@ class Recorder:
             utilisation = {
                 kind: held / (description.capacity[kind] * makespan_us)
                 for kind, held in simulation.held.items()
+                # Partitions and attributes are marked as resources, and are none.
+                if kind in description.capacity
             }
         return {
             "parley": dict(description.versions),
@@ -294,6 +296,7 @@ class Recorder:
             "platform": {
                 "node_count": description.node_count,
                 "capacity": dict(description.capacity),
+                **({} if description.note is None else {"note": description.note}),
             },
             "dispatcher": dict(description.dispatcher),
             "rules": dict(description.rules),

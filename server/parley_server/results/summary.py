@@ -47,6 +47,7 @@ class PlatformSummary(TypedDict):
 
     node_count: int
     capacity: dict[str, int]
+    note: NotRequired[str]
 
 
 class StatisticsSummary(TypedDict):
@@ -96,6 +97,7 @@ class RunDescription:
         inputs: Files read, each with `path`, `sha256` and `role`.
         capacity: Total of each resource of the machine.
         node_count: Nodes of the machine.
+        note: What is to be known of the machine, such as that it is a guess.
     """
 
     name: str
@@ -108,6 +110,7 @@ class RunDescription:
     capacity: Mapping[str, int]
     node_count: int
     versions: Mapping[str, str] = field(default_factory=dict)
+    note: str | None = None
 
 
 def seconds(microseconds: int | None) -> float | int | None:

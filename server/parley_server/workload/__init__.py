@@ -9,7 +9,7 @@ from parley_server.workload.rules import (
     Select,
     parse_estimate,
 )
-from parley_server.workload.swf import SwfSource
+from parley_server.workload.source import SwfSource, WorkloadSource
 
 __all__ = [
     "Estimate",
@@ -19,5 +19,6 @@ __all__ = [
     "RequestMode",
     "Select",
     "SwfSource",
+    "WorkloadSource",
     "parse_estimate",
 ]

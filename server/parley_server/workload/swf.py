@@ -2,24 +2,38 @@
 
 Source of the format: Feitelson, Chapin et al., "Benchmarks and standards for the evaluation of
 parallel job schedulers", JSSPP 1999, and the archive's page on the format, version 2.2.
+Dialects: 19 fields separated by tabs, of which an empty one is missing; 21 fields, which add the
+nodes used, the queue's name and the request as the user wrote it (MetaCentrum's logs as Alea
+ships them).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from enum import Enum
+from itertools import islice, repeat
+from typing import TYPE_CHECKING
 
-from parley_server.engine import ChunkGroup, Job, Shape
 from parley_server.errors import InputError
 from parley_server.quantities import MICROSECONDS
-from parley_server.workload.files import CORRUPT, open_workload
-from parley_server.workload.report import ReadReport
-from parley_server.workload.rules import EstimateMissing, ReadingRules, RequestMode, Select
-from parley_server.workload.seen import SeenNumbers
+from parley_server.workload.entry import (
+    MOST_CHUNKS,
+    MOST_SECONDS,
+    NOTHING_MORE,
+    Entry,
+    Malformed,
+    More,
+)
+from parley_server.workload.files import LONGEST_LINE, Blocks, after
+from parley_server.workload.reader import Trouble
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from parley_server.workload.report import ReadReport
 
 FIELDS = (
     "job number",
@@ -43,362 +57,409 @@ FIELDS = (
 )
 """What stands in each column, in the archive's words."""
 
-_PARTIAL = frozenset({2, 3, 4})
-"""Statuses of lines that tell of a part of a job, or of one cancelled in a part."""
+_COUNT = len(FIELDS)
+_TIMES = frozenset({1, 3, 8})
+_ANY_NUMBER = frozenset({9, 17})
+_IGNORED = frozenset({2, 5, 6})
+"""Columns that decide nothing and are kept as they stand: wait, CPU time, used memory."""
 
-_LONGEST_LINE = 1 << 16
 _LONGEST_HEADER = 1000
-_MOST_SECONDS = (2**53 - 1) // MICROSECONDS
-_MOST_CHUNKS = 2**31
+_MOST_NAMES = 65_536
+_MOST_MEMORY = 2**62
 
 
-class Malformed(Exception):
-    """A line that is no job; the text says which field and what is wrong with it."""
+class Dialect(Enum):
+    """How the fields of a file's lines stand; the first line that fits one of them tells."""
 
-
-class _Line(NamedTuple):
-    """The fields of a line that decide anything; times in microseconds."""
-
-    name: int
-    submit: int
-    runtime: int
-    allocated: int
-    requested: int
-    walltime: int
-    status: int
-    user: int
-    group: int
-    queue: int
-    partition: int
-    preceding: int
-    think: int
+    STANDARD = "18 fields"
+    TABS = "19 fields, separated by tabs"
+    NODES = "21 fields, with the nodes used"
 
 
 @dataclass(frozen=True, slots=True)
-class SwfPosition:
-    """Where a reader stands: plain data."""
+class SwfPlace:
+    """Where a reader of SWF stands: so many lines into the block at an offset; plain data."""
 
     offset: int
-    last_submit: int
-    report: ReadReport
-    seen: SeenNumbers
+    index: int
+    dialect: Dialect | None
+    began: bool
 
 
-class SwfSource:
-    """The jobs of one SWF file, a line at a time.
+class _Names(dict[bytes, str | None]):
+    """Numbers of users, groups and queues as text, by how they stand; one object for each."""
 
-    A line that cannot be read is skipped and counted, never guessed at; memory does not grow
-    with the file.
+    def __missing__(self, token: bytes) -> str | None:
+        number = int(token)
+        if len(self) >= _MOST_NAMES:
+            self.clear()
+        name = self[token] = str(number) if number >= 0 else None
+        return name
+
+
+class SwfReader:
+    """The lines of one SWF file, a block of them at a time; memory does not grow with the file.
+
+    A block of plain lines is read column by column; one that holds anything else, line by line.
 
     Args:
-        path: The file, plain or compressed.
-        rules: Which lines become jobs, and what they ask for.
+        path: The file, plain or compressed; `-` is standard input.
+        report: Where lines are counted.
+        strict: A malformed line is an error.
 
     Attributes:
-        header: The directives before the first job (`; Key: value`), by key.
-        report: What became of the lines so far.
+        header: The directives before the first job (`; Key: value`), by key; the first of a
+            name.
+        notes: All header lines, in order, as (key, value); without a key, what stands there; and
+            filters with their counts, wherever they stand.
+        partition_names: What the header calls partitions, by number.
+        other_width: Lines met that had not 18 fields.
 
     Raises:
         InputError: The file cannot be opened.
     """
 
-    def __init__(self, path: Path, rules: ReadingRules | None = None) -> None:
-        self.path = path
-        self.rules = rules or ReadingRules()
+    def __init__(self, path: Path, report: ReadReport, *, strict: bool = False) -> None:
         self.header: dict[str, str] = {}
-        self.report = ReadReport()
-        self._seen = SeenNumbers()
-        self._offset = 0
-        self._last_submit = 0
-        self._requests: dict[int, tuple[ChunkGroup, ...]] = {}
-        self._file = open_workload(path)
-        self._exhausted = False
+        self.notes: list[tuple[str, str]] = []
+        self.partition_names: dict[str, str] = {}
+        self.other_width = 0
+        self.report = report
+        self.blocks = Blocks(path)
+        self.trouble = Trouble(self.blocks.name, report, strict=strict)
+        self.dialect: Dialect | None = None
+        self._names = _Names()
+        self._items: Iterator[Entry | bytes | Malformed] = iter(())
+        self._began = False
+        self._block_at = 0
+        self._index = 0
 
-    def next(self) -> Job | None:
-        """Return the next job that the rules keep.
+    @property
+    def name(self) -> str:
+        """The file as messages name it."""
+        return self.blocks.name
 
-        Raises:
-            InputError: The file is cut off or damaged, a job number stands twice, the file
-                holds no job at all, or a line is dropped under strict rules. The file is closed.
-        """
-        try:
-            return self._next()
-        except InputError:
-            self.close()
-            raise
-
-    def _next(self) -> Job | None:
-        limit = self.rules.limit
-        if self._exhausted or (limit is not None and self.report.kept >= limit):
-            self.close()
-            return None
-        while (line := self._read_line()) is not None:
-            if line[:1] == b";" or not line.strip():
-                self._on_comment(line)
-                continue
-            job = self._on_line(line)
-            if job is not None:
-                return job
-        self.close()
-        if not self.report.kept:
-            raise InputError(self._nothing())
-        return None
+    @property
+    def closed(self) -> bool:
+        """Whether the file was let go."""
+        return self.blocks.closed
 
     def close(self) -> None:
-        """Let go of the file; there is no further job. May be called twice."""
-        self._exhausted = True
-        self._file.close()
+        """Let go of the file; there is no further line."""
+        self._items = iter(())
+        self.blocks.close()
 
-    def position(self) -> SwfPosition:
-        """Return where the reader stands."""
-        return SwfPosition(self._offset, self._last_submit, self.report.copy(), self._seen.copy())
+    def where(self) -> str:
+        """Return where the line that was read last stands."""
+        return f"line {self.report.lines}"
 
-    def reopen(self, position: object) -> SwfSource:
-        """Return another reader that continues at *position*; O(bytes before it) if compressed."""
-        if not isinstance(position, SwfPosition):
-            raise TypeError(f"not a position in an SWF file: {position!r}")
-        twin = SwfSource(self.path, self.rules)
-        twin.header = dict(self.header)
-        twin.report = position.report.copy()
-        twin._seen = position.seen.copy()
-        twin._last_submit = position.last_submit
-        twin._offset = position.offset
-        twin._file.seek(position.offset)
-        return twin
+    def read(self) -> Entry | None:
+        """Return the next line that could be read, or None at the end.
+
+        Raises:
+            InputError: The file cannot be read on, or strict reading met a malformed line.
+        """
+        report = self.report
+        while True:
+            for item in self._items:
+                self._index += 1
+                report.lines += 1
+                if type(item) is Entry:
+                    self._began = True
+                    return item
+                if isinstance(item, Malformed):
+                    self.trouble.malformed(self.where(), str(item))
+                elif isinstance(item, bytes):
+                    self._on_comment(item)
+            if not self._next_block():
+                return None
+
+    def place(self) -> object:
+        """Return where `read` stands.
+
+        Raises:
+            OneWay: It is standard input.
+        """
+        self.blocks.require_again()
+        return SwfPlace(self._block_at, self._index, self.dialect, self._began)
+
+    def seek(self, place: object) -> None:
+        """Go on at a place; O(bytes before it) if the file is compressed."""
+        if not isinstance(place, SwfPlace):
+            raise TypeError(f"not a place in an SWF file: {place!r}")
+        self.blocks.seek(place.offset)
+        self.dialect, self._began = place.dialect, place.began
+        self._block_at, self._index, self._items = place.offset, 0, iter(())
+        missing = place.index
+        # A file that has become shorter ends where it ends; blocks need not be cut as before.
+        while missing and self._next_block():
+            self._index = sum(1 for _ in islice(self._items, missing))
+            missing -= self._index
+
+    # ------------------------------------------------------------------ blocks
+
+    def _next_block(self) -> bool:
+        offset = self.blocks.offset
+        try:
+            block = self.blocks.next()
+        except InputError as error:
+            raise InputError(f"{self.name}: {after(self.report.lines, str(error))}") from None
+        if block is None:
+            return False
+        self._block_at, self._index = offset, 0
+        self._items = self._columns(block) or self._lines(block)
+        return True
+
+    def _columns(self, block: bytes) -> Iterator[Entry] | None:
+        """Read a block of nothing but plain lines; None if anything else is in it."""
+        # Fractions make a line slow; the marks below must not stand in a token by themselves.
+        if b";" in block or b"_" in block or (len(block) == LONGEST_LINE and block[-1:] != b"\n"):
+            return None
+        lines = block.count(b"\n")
+        text = block.replace(b"\n", b" ;\n")
+        if block[-1:] != b"\n":
+            text, lines = text + b" ;", lines + 1
+        tokens = text.split()
+        step = _COUNT + 1
+        if len(tokens) != lines * step or tokens[_COUNT::step].count(b";") != lines:
+            return None
+        if self.dialect is None:
+            self.dialect = Dialect.STANDARD
+        elif self.dialect is not Dialect.STANDARD:
+            return None
+        try:
+            return self._entries([tokens[index::step] for index in range(_COUNT)])
+        except ValueError:
+            return None
+
+    def _entries(self, columns: list[list[bytes]]) -> Iterator[Entry] | None:
+        """Return the entries of columns; None, or a ValueError, if they are not all plain."""
+        numbers = {
+            index: list(map(int, columns[index])) for index in (0, 1, 3, 4, 7, 8, 9, 10, 16, 17)
+        }
+        if (
+            min(numbers[0]) < 0
+            or min(numbers[1]) < 0
+            or max(max(numbers[index]) for index in _TIMES) > MOST_SECONDS
+            or max(*numbers[4], *numbers[7]) > MOST_CHUNKS
+            or max(numbers[9]) > _MOST_MEMORY
+        ):
+            return None
+        names = self._names.__getitem__
+        return map(
+            Entry,
+            numbers[0],
+            [seconds * MICROSECONDS for seconds in numbers[1]],
+            [seconds * MICROSECONDS for seconds in numbers[3]],
+            numbers[4],
+            numbers[7],
+            [seconds * MICROSECONDS for seconds in numbers[8]],
+            numbers[9],
+            numbers[10],
+            list(map(names, columns[11])),
+            list(map(names, columns[12])),
+            list(map(names, columns[13])),
+            list(map(names, columns[14])),
+            list(map(names, columns[15])),
+            numbers[16],
+            numbers[17],
+            columns[2],
+            columns[5],
+            columns[6],
+            repeat(NOTHING_MORE),
+        )
+
+    def _lines(self, block: bytes) -> Iterator[Entry | bytes | Malformed]:
+        if len(block) == LONGEST_LINE and block[-1:] != b"\n":
+            if block[:1] == b";" or not block.strip():
+                yield block
+            else:
+                yield Malformed(f"longer than {LONGEST_LINE} bytes; is this a text file?")
+            return
+        lines = block.removesuffix(b"\n").split(b"\n")
+        if self.dialect is None:
+            # One odd line must not speak for all.
+            self.dialect = _prevailing(lines)
+        for line in lines:
+            if line[:1] == b";" or not line.strip():
+                yield line
+                continue
+            try:
+                yield self._parse(line)
+            except Malformed as error:
+                yield error
 
     # ------------------------------------------------------------------ lines
 
-    def _read_line(self) -> bytes | None:
-        line = part = self._read_part()
-        while len(part) == _LONGEST_LINE and part[-1:] != b"\n":
-            # The rest of a line beyond all reason is read over, and not kept.
-            part = self._read_part()
-        if not line:
-            return None
-        self.report.lines += 1
-        return line
-
-    def _read_part(self) -> bytes:
-        try:
-            part = self._file.readline(_LONGEST_LINE)
-        except CORRUPT as error:
-            raise InputError(
-                f"{self.path}: cut off or damaged after line {self.report.lines}: {error}"
-            ) from None
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from None
-        self._offset += len(part)
-        return part
-
     def _on_comment(self, line: bytes) -> None:
         self.report.comments += 1
-        if self.report.kept or len(self.header) >= _LONGEST_HEADER:
+        if line[:1] != b";" or len(self.notes) >= _LONGEST_HEADER:
             return
-        key, colon, value = line.lstrip(b"; ").partition(b":")
-        if colon and line[:1] == b";":
-            self.header.setdefault(
-                key.decode("utf-8", "replace").strip(), value.decode("utf-8", "replace").strip()
-            )
+        key, colon, value = line.lstrip(b"; \t").partition(b":")
+        name, said = (part.decode("utf-8", "replace").strip() for part in (key, value))
+        if not colon:
+            name, said = "", name
+        if name == "Partition":
+            # Before the first job, or, in what we write, before the first job of it.
+            number, _, called = said.partition(" ")
+            self.partition_names.setdefault(number, called.strip())
+        if not self._began:
+            self.notes.append((name, said))
+            if colon:
+                self.header.setdefault(name, said)
+        elif said.endswith("removed)"):
+            # A cleaning that streams knows its counts at the end.
+            self.notes.append((name, said))
 
-    def _on_line(self, text: bytes) -> Job | None:
-        try:
-            line = _parse(text)
-        except Malformed as error:
-            self._on_malformed(str(error))
-            return None
-        size = line.requested if line.requested > 0 else line.allocated
-        rule = self._rule_against(line, size)
-        if rule is not None:
-            self._drop(rule)
-            return None
-        if not self._seen.add(line.name):
-            raise InputError(self._twice(line.name))
-        self._last_submit = line.submit
-        return self._job(line, size)
+    def _parse(self, text: bytes) -> Entry:
+        """Return the fields of a line.
 
-    def _rule_against(self, line: _Line, size: int) -> str | None:
-        """Return the rule that drops a line, if there is one."""
-        if line.runtime < 0:
-            return "no_runtime"
-        if size <= 0:
-            return "no_processors"
-        if line.status in _PARTIAL and self.rules.select is Select.ARCHIVE:
-            return "status"
-        if line.submit < self._last_submit:
-            return "out_of_order"
-        return None
+        Raises:
+            Malformed: It is not a line of the format.
+        """
+        if len(text) >= LONGEST_LINE:
+            raise Malformed(f"longer than {LONGEST_LINE} bytes; is this a text file?")
+        columns = self._split(text)
+        more = self._more(columns)
+        # int() would take 1_000 for a thousand.
+        if any(b"_" in column for column in columns[:_COUNT]):
+            raise Malformed(_not_a_number(columns))
+        return _slowly(columns, more)
 
-    def _drop(self, rule: str) -> None:
-        self.report.drop(rule)
-        if self.rules.strict:
-            raise InputError(
-                f"{self.path}: line {self.report.lines} is dropped by the rule {rule!r}, "
-                "which --strict makes an error"
-            )
+    def _split(self, text: bytes) -> list[bytes]:
+        columns = text.split()
+        self.other_width += len(columns) != _COUNT
+        dialect = _dialect_of(text, columns)
+        if dialect is Dialect.TABS or (
+            dialect is Dialect.STANDARD and self.dialect is Dialect.TABS
+        ):
+            dialect = Dialect.TABS
+            if len(columns) != _COUNT:
+                columns = _tabbed(text)
+        if dialect is None or dialect is not self.dialect:
+            if b"\0" in text:
+                raise Malformed("zero bytes in the line; is this a text file?")
+            wanted = (self.dialect or Dialect.STANDARD).value.split()[0]
+            whose = "format" if wanted == str(_COUNT) else "file"
+            raise Malformed(f"{len(columns)} fields where the {whose} has {wanted}")
+        return columns
 
-    def _on_malformed(self, reason: str) -> None:
-        if self.report.first_malformed is None:
-            self.report.first_malformed = f"line {self.report.lines}: {reason}"
-        if self.rules.strict:
-            raise InputError(f"{self.path}: line {self.report.lines}: {reason}")
-        self.report.drop("malformed")
-
-    # ------------------------------------------------------------------ jobs
-
-    def _job(self, line: _Line, size: int) -> Job:
-        report, rules = self.report, self.rules
-        number = report.kept
-        report.kept += 1
-        if line.preceding > 0:
-            report.ignored["preceding_job"] = report.ignored.get("preceding_job", 0) + 1
-        if line.think > 0:
-            report.ignored["think_time"] = report.ignored.get("think_time", 0) + 1
-        runtime, walltime, source = line.runtime, self._walltime(line), "trace"
-        if line.walltime <= 0:
-            source = rules.estimate_missing.value
-            report.filled[f"walltime_{source}"] = report.filled.get(f"walltime_{source}", 0) + 1
-        factor = rules.estimate.factor
-        if factor is not None:
-            if rules.cut_at_walltime and walltime is not None:
-                runtime = min(runtime, walltime)
-            walltime = min(-int(-runtime * factor // 1), _MOST_SECONDS * MICROSECONDS)
-            source = rules.estimate.name
-        return Job(
-            number,
-            str(line.name),
-            line.submit,
-            runtime,
-            walltime,
-            self._requests.get(size) or self._request(size),
-            source,
-            str(line.user) if line.user >= 0 else None,
-            str(line.group) if line.group >= 0 else None,
-            str(line.queue) if line.queue >= 0 else None,
-            str(line.partition) if line.partition >= 0 else None,
-        )
-
-    def _walltime(self, line: _Line) -> int | None:
-        if line.walltime > 0:
-            return line.walltime
-        return line.runtime if self.rules.estimate_missing is EstimateMissing.RUNTIME else None
-
-    def _request(self, size: int) -> tuple[ChunkGroup, ...]:
-        """Return the one object that stands for so many processors."""
-        if self.rules.request is RequestMode.NODES:
-            shape = Shape.of(self.rules.per_node, exclusive=True)
-        else:
-            shape = Shape.of(self.rules.per_processor, exclusive=False)
-        request = (ChunkGroup(size, shape),)
-        # Sizes recur; a file of nothing but different ones must not fill the memory all the same.
-        if len(self._requests) >= 65_536:
-            self._requests.clear()
-        self._requests[size] = request
-        return request
-
-    # ------------------------------------------------------------------ trouble
-
-    def _twice(self, name: int) -> str:
-        here = self.report.lines
-        first = self._line_of(name)
-        hint = (
-            "; lines of one job's parts are dropped by --select archive"
-            if self.rules.select is Select.ALL
-            else ""
-        )
-        return f"{self.path}: job {name} stands in line {first} and again in line {here}{hint}"
-
-    def _line_of(self, name: int) -> int:
-        """Return the first line that was kept for a job, by reading the file again."""
-        twin = SwfSource(self.path, self.rules)
-        try:
-            while (job := twin.next()) is not None:
-                if job.name == str(name):
-                    break
-        finally:
-            twin.close()
-        return twin.report.lines
-
-    def _nothing(self) -> str:
-        report = self.report
-        if not report.lines:
-            return f"{self.path}: the file is empty"
-        if not report.dropped:
-            return f"{self.path}: none of its {report.lines} lines is a job"
-        parts = ", ".join(f"{count} {rule}" for rule, count in sorted(report.dropped.items()))
-        first = f"; {report.first_malformed}" if report.first_malformed else ""
-        return f"{self.path}: no line is a job that could be simulated ({parts}{first})"
+    def _more(self, columns: list[bytes]) -> More:
+        """Return what stands beyond the format's own fields, of which some never travel."""
+        if self.dialect is Dialect.NODES:
+            # The nodes a job was given are known only afterwards.
+            self.report.ignore("nodes")
+            queue, request = (part.decode("utf-8", "replace") for part in columns[19:21])
+            return More(attributes={"queue": queue, "request": request})
+        if len(columns) > _COUNT and columns[_COUNT] != b"-1":
+            self.report.ignore("field_19")
+        return NOTHING_MORE
 
 
-def _parse(text: bytes) -> _Line:
-    """Return the fields of a line.
-
-    Raises:
-        Malformed: It is not a line of the format.
-    """
-    if len(text) == _LONGEST_LINE and text[-1:] != b"\n":
-        raise Malformed(f"longer than {_LONGEST_LINE} bytes; is this a text file?")
-    columns = text.split()
-    if len(columns) != len(FIELDS):
-        if b"\0" in text:
-            raise Malformed("zero bytes in the line; is this a text file?")
-        raise Malformed(f"{len(columns)} fields where the format has {len(FIELDS)}")
-    # int() would take 1_000 for a thousand.
-    if b"_" in text:
-        raise Malformed(_not_a_number(columns))
-    try:
-        line = _Line(
-            int(columns[0]),
-            int(columns[1]) * MICROSECONDS,
-            int(columns[3]) * MICROSECONDS,
-            int(columns[4]),
-            int(columns[7]),
-            int(columns[8]) * MICROSECONDS,
-            int(columns[10]),
-            int(columns[11]),
-            int(columns[12]),
-            int(columns[14]),
-            int(columns[15]),
-            int(columns[16]),
-            int(columns[17]),
-        )
-    except ValueError:
-        line = _parse_slowly(columns)
-    if line.name < 0 or line.submit < 0:
-        field = 0 if line.name < 0 else 1
-        raise Malformed(f"field {field + 1}, the {FIELDS[field]}, is negative")
-    if max(line.submit, line.runtime, line.walltime) > _MOST_SECONDS * MICROSECONDS:
-        raise Malformed(f"a time beyond {_MOST_SECONDS} s")
-    if max(line.allocated, line.requested) > _MOST_CHUNKS:
-        raise Malformed(f"more than {_MOST_CHUNKS} processors")
-    return line
+def _tabbed(text: bytes) -> list[bytes]:
+    """Return fields between tabs; an empty one is missing."""
+    return [part.strip() or b"-1" for part in text.split(b"\t")]
 
 
-def _parse_slowly(columns: list[bytes]) -> _Line:
+def _dialect_of(text: bytes, columns: list[bytes]) -> Dialect | None:
+    """Return which dialect a line would fit, by its width."""
+    if len(columns) == _COUNT:
+        return Dialect.STANDARD
+    if len(columns) == 21 and columns[_COUNT][:1] == b"{":
+        return Dialect.NODES
+    if text.count(b"\t") in (_COUNT - 1, _COUNT):
+        return Dialect.TABS
+    return None
+
+
+def _prevailing(lines: list[bytes]) -> Dialect | None:
+    """Return the dialect that most lines fit; the standard, if as many fit that."""
+    found: Counter[Dialect] = Counter()
+    for line in lines:
+        if line[:1] != b";":
+            dialect = _dialect_of(line, line.split())
+            if dialect is not None:
+                found[dialect] += 1
+    return max(Dialect, key=found.__getitem__) if found else None
+
+
+def _slowly(columns: list[bytes], more: More) -> Entry:
     """Read a line with fractions in it; the fields that count things must still be whole."""
-    times = {1, 3, 8}
     read: dict[int, int] = {}
-    for index in (0, 1, 3, 4, 7, 8, 10, 11, 12, 14, 15, 16, 17):
-        text = columns[index].decode("utf-8", "replace")
-        value = _number(text)
-        if value is None:
-            raise Malformed(
-                f"field {index + 1}, the {FIELDS[index]}, is {text[:32]!r}, not a number"
-            )
-        if index in times:
-            # A missing value is -1, whatever it is multiplied by.
-            read[index] = int(value * MICROSECONDS)
-        elif value == int(value) or index == 17:
-            read[index] = int(value)
-        else:
-            raise Malformed(
-                f"field {index + 1}, the {FIELDS[index]}, is {text[:32]!r}, not a whole number"
-            )
-    return _Line(*read.values())
+    for index in range(_COUNT):
+        if index in _IGNORED:
+            continue
+        try:
+            read[index] = int(columns[index]) * (MICROSECONDS if index in _TIMES else 1)
+        except ValueError:
+            read[index] = _whole(index, columns[index])
+    _check(read)
+    names = (str(read[index]) if read[index] >= 0 else None for index in (11, 12, 13, 14, 15))
+    user, group, application, queue, partition = names
+    return Entry(
+        read[0],
+        read[1],
+        read[3],
+        read[4],
+        read[7],
+        read[8],
+        read[9],
+        read[10],
+        user,
+        group,
+        application,
+        str(more.attributes.get("queue", queue)) if more.attributes else queue,
+        partition,
+        read[16],
+        read[17],
+        columns[2],
+        columns[5],
+        columns[6],
+        _without_queue(more),
+    )
 
 
-def _number(text: str) -> Decimal | None:
+def _without_queue(more: More) -> More:
+    """Return what is left when the queue's name stands where queues stand."""
+    if not more.attributes:
+        return more
+    return More(attributes={"request": more.attributes["request"]})
+
+
+def _check(read: dict[int, int]) -> None:
+    if read[0] < 0 or read[1] < 0:
+        field = 0 if read[0] < 0 else 1
+        raise Malformed(f"field {field + 1}, the {FIELDS[field]}, is negative")
+    for index in sorted(_TIMES):
+        if read[index] > MOST_SECONDS * MICROSECONDS:
+            raise Malformed(
+                f"field {index + 1}, the {FIELDS[index]}, is a time beyond {MOST_SECONDS} s"
+            )
+    for index in (4, 7):
+        if read[index] > MOST_CHUNKS:
+            raise Malformed(
+                f"field {index + 1}, the {FIELDS[index]}, is more than {MOST_CHUNKS} processors"
+            )
+    if read[9] > _MOST_MEMORY:
+        raise Malformed(f"field 10, the {FIELDS[9]}, is more than any machine has")
+
+
+def _whole(index: int, token: bytes) -> int:
+    text = token.decode("utf-8", "replace")
+    value = number(text)
+    if value is None:
+        raise Malformed(f"field {index + 1}, the {FIELDS[index]}, is {text[:32]!r}, not a number")
+    if index in _TIMES:
+        # A missing value is -1, whatever it is multiplied by.
+        return int(value * MICROSECONDS)
+    if value == int(value) or index in _ANY_NUMBER:
+        return int(value)
+    raise Malformed(f"field {index + 1}, the {FIELDS[index]}, is {text[:32]!r}, not a whole number")
+
+
+def number(text: str) -> Decimal | None:
     """Return a number of a sane size, or None."""
-    if not text.isascii():
+    if not text.isascii() or "_" in text:
         return None
     try:
         value = Decimal(text)

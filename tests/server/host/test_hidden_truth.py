@@ -13,6 +13,9 @@ from parley_conformance import ScriptedDispatcher
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+from parley_server.api import load_scenario
+from parley_server.scenario import settings_of
+from tests.excerpts import FORMATS, SECRETS, Row, flags
 from tests.serving import (
     SECOND,
     SNAPSHOT,
@@ -88,3 +91,35 @@ def go_on_to_bye(peer: ScriptedDispatcher, ear: _Ear) -> None:
         request = peer.reply(request, decide(request))
     peer.say("bye", {})
     assert ear.heard
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_no_reader_tells_what_was_only_known_afterwards(tmp_path, kind):
+    start = 1_000_000
+    some = [Row(n, start + n * 500, 424242, 2, 500000 + n) for n in (1, 2, 3)]
+    settings = settings_of(**flags(tmp_path, kind, some))
+    scenario = load_scenario(None, {**settings, "platform": {"nodes": 4}})
+    with serving(tmp_path, scenario) as server, ScriptedDispatcher(server.endpoint) as peer:
+        ear: Any = _Ear(peer._socket)
+        peer._socket = ear
+        request = peer.open(**SNAPSHOT)
+        while request["type"] == "decision.request":
+            request = peer.reply(request, decide(request))
+        rest = b"\n".join(ear.heard)
+
+    assert request["body"]["stats"]["completed"] == len(some)
+    assert msgpack.packb(500001 * SECOND) in rest, "the search must find what is there"
+    for secret in (424242, *SECRETS):
+        assert [form for form in spellings(secret) if form in rest] == []
+
+
+def test_columns_known_at_submission_do_travel(tmp_path):
+    settings = settings_of(**flags(tmp_path, "csv", [Row(1, 5, 424242, 2, 500000)]))
+    scenario = load_scenario(None, {**settings, "platform": {"nodes": 4}})
+    with serving(tmp_path, scenario) as server, ScriptedDispatcher(server.endpoint) as peer:
+        request = peer.open(**SNAPSHOT)
+        request = peer.reply(request, [])
+        (job,) = request["body"]["state"]["pending"]
+        peer.say("bye", {})
+
+    assert job["attributes"] == {"project": "p, 1"}
