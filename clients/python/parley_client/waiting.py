@@ -66,9 +66,12 @@ class Heads:
         """Offer jobs in order, until so many were not taken or none is left."""
         heap, queue = self._heap, self._queue
         refused: list[tuple[Rank, Job]] = []
-        while heap and len(refused) < refusals:
+        while heap:
             job = heap[0][1]
             if job in queue and not take(job):
+                if len(refused) == refusals - 1:
+                    # The last to be refused stays where it is; mostly it is the only one.
+                    break
                 refused.append(heap[0])
             else:
                 self._kept.discard(job.number)
