@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
@@ -92,13 +93,13 @@ def decode(frame: bytes, limits: Limits = FROM_CLIENT) -> dict[str, Any]:
             f"{len(frame)} bytes in one frame; {limits.message_bytes} are the limit",
         )
     if dialect_of(frame) is Dialect.JSON:
-        value = _decode_json(frame)
+        value = _decode_json(frame, limits)
         _check_lengths(value, limits, 1)
     else:
         value = _decode_messagepack(frame, limits)
     if not isinstance(value, dict):
         raise ProtocolError("encoding.malformed", f"a message is a map, not {_called(value)}")
-    _check_profile(value, limits.depth)
+    _check_profile(value, limits.depth, limits.depth)
     return value
 
 
@@ -129,41 +130,83 @@ def _decode_messagepack(frame: bytes, limits: Limits) -> Any:
     except msgpack.FormatError:
         raise ProtocolError("encoding.malformed", "a byte that no MessagePack value has") from None
     except ValueError as error:
-        # msgpack tells these apart by their text alone.
-        if "exceeds max" in str(error):
-            raise ProtocolError("limit.length", f"a length beyond the limit: {error}") from None
-        if "incomplete" in str(error):
-            raise ProtocolError(
-                "encoding.truncated", "the frame ends before the message does"
-            ) from None
-        raise ProtocolError("encoding.malformed", f"not MessagePack: {error}") from None
+        raise _not_messagepack(str(error), limits) from None
     except (TypeError, OverflowError) as error:
         raise ProtocolError("encoding.type", f"a key is a string: {error}") from None
 
 
-def _decode_json(frame: bytes) -> Any:
+_TOO_LONG = re.compile(r"(\d+) exceeds max_(\w+)_len")
+
+
+def _not_messagepack(told: str, limits: Limits) -> ProtocolError:
+    """Return the cause behind a `ValueError` of msgpack's, which its text alone tells."""
+    if long := _TOO_LONG.match(told):
+        length, kind = int(long[1]), long[2]
+        if kind in {"bin", "ext"}:
+            return ProtocolError("encoding.type", f"{kind} is not in the profile")
+        if kind != "str" and length <= limits.array_items:
+            return _cut_off()
+        return ProtocolError("limit.length", f"a length beyond the limit: {told}")
+    if "incomplete" in told:
+        return _cut_off()
+    # What is left are timestamps, which are read before our hook could refuse them.
+    return ProtocolError("encoding.type", f"no extension type is in the profile: {told}")
+
+
+def _decode_json(frame: bytes, limits: Limits) -> Any:
+    _check_containers(frame, limits.containers)
     try:
         return json.loads(
             frame.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant
         )
-    except UnicodeDecodeError:
+    except UnicodeDecodeError as error:
+        if error.reason == "unexpected end of data":
+            raise _cut_off() from None
         raise ProtocolError("encoding.type", "the text is not valid UTF-8") from None
     except RecursionError:
-        raise _too_deep(FROM_CLIENT.depth) from None
+        raise _too_deep(limits.depth) from None
     except json.JSONDecodeError as error:
         raise _not_json(error) from None
     except ValueError:
         raise ProtocolError("encoding.type", "an integer is beyond 2^53 - 1") from None
 
 
+_CUT_OFF = re.compile(
+    r"""\s*
+    | ".*                                                       # a string without an end
+    | t|tr|tru | f|fa|fal|fals | n|nu|nul                       # true, false, null
+    | - | \.|[eE][+-]?                                          # a number behind its digits
+    | u[0-9a-fA-F]{0,4}                                         # an escape
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""What a parser of JSON stumbles over where a text ends too soon."""
+
+
 def _not_json(error: json.JSONDecodeError) -> ProtocolError:
     if error.msg == "Extra data":
         return ProtocolError("encoding.trailing", f"text follows the message, at {error.pos}")
-    if not error.doc[error.pos :].strip() or error.msg.startswith("Unterminated"):
-        return ProtocolError("encoding.truncated", "the text ends before the message does")
+    if error.msg.startswith("Unterminated") or _CUT_OFF.fullmatch(error.doc, error.pos):
+        return _cut_off()
     return ProtocolError(
         "encoding.malformed", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}, at {error.pos}"
     )
+
+
+def _cut_off() -> ProtocolError:
+    return ProtocolError("encoding.truncated", "the frame ends before the message does")
+
+
+_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+
+
+def _check_containers(frame: bytes, most: int) -> None:
+    """Count the maps and arrays of a JSON text before any of them is made."""
+    if frame.count(b"[") + frame.count(b"{") <= most:
+        return
+    bare = _JSON_STRING.sub(b"", frame)
+    if bare.count(b"[") + bare.count(b"{") > most:
+        raise _too_many(most)
 
 
 def read_client_message(value: dict[str, Any]) -> ClientMessage:
@@ -268,9 +311,7 @@ class _Counted:
     def _count(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise ProtocolError(
-                "limit.length", f"more than {self._most} maps and arrays in one message"
-            )
+            raise _too_many(self._most)
 
 
 def _unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
@@ -296,8 +337,12 @@ def _too_deep(depth: int) -> ProtocolError:
     return ProtocolError("limit.depth", f"nested deeper than {depth}")
 
 
-def _check_profile(value: Any, left: int) -> None:
-    """Walk what a decoder lets through and the profile does not; *left* levels are allowed."""
+def _too_many(most: int) -> ProtocolError:
+    return ProtocolError("limit.length", f"more than {most} maps and arrays in one message")
+
+
+def _check_profile(value: Any, left: int, depth: int) -> None:
+    """Walk what a decoder lets through and the profile does not; *left* of *depth* may follow."""
     kind = type(value)
     if kind is str or kind is bool or value is None:
         return
@@ -306,16 +351,16 @@ def _check_profile(value: Any, left: int) -> None:
             raise ProtocolError("encoding.type", f"the integer {value} is beyond 2^53 - 1")
     elif kind is list:
         if not left:
-            raise _too_deep(FROM_CLIENT.depth)
+            raise _too_deep(depth)
         for item in value:
-            _check_profile(item, left - 1)
+            _check_profile(item, left - 1, depth)
     elif kind is dict:
         if not left:
-            raise _too_deep(FROM_CLIENT.depth)
+            raise _too_deep(depth)
         for key, item in value.items():
             if type(key) is not str:
                 raise ProtocolError("encoding.type", f"a key is a string, not {_called(key)}")
-            _check_profile(item, left - 1)
+            _check_profile(item, left - 1, depth)
     elif kind is float:
         if not math.isfinite(value):
             raise ProtocolError("encoding.type", f"{value} is not in the profile")

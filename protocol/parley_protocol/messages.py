@@ -106,83 +106,127 @@ UnknownDecisionKind: TypeAlias = Annotated[
     str, Strict(), _none_of(DECISION_KINDS), _schema_none_of(DECISION_KINDS)
 ]
 
+# ---------------------------------------------------------------------- fields that recur
+
+At: TypeAlias = Annotated[Natural, Field(description="When it happened, in simulated time.")]
+
+JobNumber: TypeAlias = Annotated[Natural, Field(description="The number of the job.")]
+
+DecidedJob: TypeAlias = Annotated[Integer, Field(description="The number of the job it is about.")]
+
+DecisionId: TypeAlias = Annotated[
+    Natural, Field(description="Chosen by the dispatcher; the outcome repeats it.")
+]
+
+Request: TypeAlias = Annotated[
+    list["ChunkGroupDict"],
+    Field(min_length=1, description="The groups of chunks that it asks for; one in version 1.0."),
+]
+
+Walltime: TypeAlias = Annotated[
+    Natural | None, Field(description="The limit it asks for; absent: without limit.")
+]
+
+User: TypeAlias = Annotated[Text | None, Field(description="Whose it is, as its source says.")]
+
+Group: TypeAlias = Annotated[
+    Text | None, Field(description="Its user's group, as its source says.")
+]
+
+QueueName: TypeAlias = Annotated[
+    Text | None, Field(description="The queue it was sent to, as its source says.")
+]
+
+Partition: TypeAlias = Annotated[
+    Text | None, Field(description="The partition it was sent to, as its source says.")
+]
+
+Further: TypeAlias = Annotated[
+    Attributes | None, Field(description="Further columns of its source, as they are.")
+]
+
+Reason: TypeAlias = Annotated[Text | None, Field(description="For whoever reads the dialogue.")]
+
 # ---------------------------------------------------------------------- jobs and nodes
 
 
 class ChunkGroupDict(TypedDict):
     """So many chunks of one shape."""
 
-    chunks: Annotated[Positive, Field(description="How many.")]
-    per_chunk: Annotated[Amounts, Field(description="What each asks of its node.")]
-    exclusive: Annotated[Flag, Field(description="Each takes a wholly empty node, all of it.")]
+    chunks: Annotated[Positive, Field(description="How many chunks.")]
+    per_chunk: Annotated[
+        Amounts, Field(description="Amount of each resource that a chunk asks of its node.")
+    ]
+    exclusive: Annotated[
+        Flag, Field(description="Each chunk takes a wholly empty node, all of it.")
+    ]
 
 
 class JobDict(TypedDict):
     """A job as a dispatcher may know it; never how long it will run."""
 
-    job: Annotated[Natural, Field(description="Its number, in reading order.")]
+    job: Annotated[
+        Natural, Field(description="Its number: its place in the reading order of the workload.")
+    ]
     name: Annotated[Text, Field(description="What its source calls it.")]
     submit_us: Annotated[Natural, Field(description="When it was submitted.")]
-    walltime_us: NotRequired[
-        Annotated[Natural | None, Field(description="Its limit; absent: without limit.")]
-    ]
-    request: Annotated[list[ChunkGroupDict], Field(min_length=1)]
-    user: NotRequired[Text | None]
-    group: NotRequired[Text | None]
-    queue: NotRequired[Text | None]
-    partition: NotRequired[Text | None]
-    attributes: NotRequired[
-        Annotated[Attributes | None, Field(description="Further columns of the workload.")]
-    ]
+    walltime_us: NotRequired[Walltime]
+    request: Request
+    user: NotRequired[User]
+    group: NotRequired[Group]
+    queue: NotRequired[QueueName]
+    partition: NotRequired[Partition]
+    attributes: NotRequired[Further]
 
 
 class NewJobDict(TypedDict):
     """A job that the dispatcher brings in; of its own jobs it says how long they run."""
 
     name: NotRequired[
-        Annotated[Text | None, Field(description="Told apart from the workload's by `dyn!`.")]
+        Annotated[
+            Text | None,
+            Field(description="What it is to be called, behind `dyn!`; absent: a count."),
+        ]
     ]
     runtime_us: Annotated[Natural, Field(description="How long it runs if nothing disturbs it.")]
-    walltime_us: NotRequired[
-        Annotated[Natural | None, Field(description="Its limit; absent: without limit.")]
-    ]
-    request: Annotated[list[ChunkGroupDict], Field(min_length=1)]
-    user: NotRequired[Text | None]
-    group: NotRequired[Text | None]
-    queue: NotRequired[Text | None]
-    partition: NotRequired[Text | None]
-    attributes: NotRequired[Attributes | None]
+    walltime_us: NotRequired[Walltime]
+    request: Request
+    user: NotRequired[User]
+    group: NotRequired[Group]
+    queue: NotRequired[QueueName]
+    partition: NotRequired[Partition]
+    attributes: NotRequired[Further]
 
 
 class NodeGroupDict(TypedDict):
     """Nodes of one kind, numbered in a row."""
 
-    name: Text
-    first: Natural
-    last: Natural
-    capacity: Annotated[Amounts, Field(description="Amounts on each node.")]
+    name: Annotated[Text, Field(description="What the scenario calls them.")]
+    first: Annotated[Natural, Field(description="The number of the first of them.")]
+    last: Annotated[Natural, Field(description="The number of the last of them.")]
+    capacity: Annotated[Amounts, Field(description="Amount of each resource on each node.")]
 
 
 class PlatformDict(TypedDict):
     """The machine."""
 
-    node_count: Positive
-    groups: list[NodeGroupDict]
+    node_count: Annotated[Positive, Field(description="N; nodes are numbered 0 to N-1.")]
+    groups: Annotated[list[NodeGroupDict], Field(description="Ascending; every node is in one.")]
 
 
 class RunningJobDict(TypedDict):
     """A job on its nodes."""
 
-    job: JobDict
-    start_us: Natural
-    allocation: AllocationArray
+    job: Annotated[JobDict, Field(description="What is known of it.")]
+    start_us: Annotated[Natural, Field(description="When it started.")]
+    allocation: Annotated[AllocationArray, Field(description="Where its chunks lie.")]
 
 
 class TimerDict(TypedDict):
     """A timer that waits."""
 
-    timer: Natural
-    at_us: Natural
+    timer: Annotated[Natural, Field(description="Its number.")]
+    at_us: Annotated[Natural, Field(description="When it will fire.")]
 
 
 NodeRun: TypeAlias = Annotated[
@@ -209,71 +253,77 @@ class SessionStartDict(TypedDict):
     """The run begins."""
 
     kind: Literal["session.start"]
-    at_us: Natural
+    at_us: At
 
 
 class JobSubmittedDict(TypedDict):
     """A job joined the queue."""
 
     kind: Literal["job.submitted"]
-    at_us: Natural
-    job: JobDict
+    at_us: At
+    job: Annotated[JobDict, Field(description="What is known of it.")]
 
 
 class JobStartedDict(TypedDict):
     """A job was started by another than this client."""
 
     kind: Literal["job.started"]
-    at_us: Natural
-    job: Natural
-    allocation: AllocationArray
+    at_us: At
+    job: JobNumber
+    allocation: Annotated[AllocationArray, Field(description="Where its chunks lie.")]
 
 
 class JobEndedDict(TypedDict):
     """A job left its nodes; one that was requeued is pending again, in its old place."""
 
     kind: Literal["job.ended"]
-    at_us: Natural
-    job: Natural
-    status: Literal["completed", "failed", "timed_out", "killed", "requeued"]
+    at_us: At
+    job: JobNumber
+    status: Annotated[
+        Literal["completed", "failed", "timed_out", "killed", "requeued"],
+        Field(
+            description="It was done; its node failed; its walltime was over; it was killed; it "
+            "was put back into the queue."
+        ),
+    ]
 
 
 class NodeDownDict(TypedDict):
     """Nodes went out of service; the ends of the jobs that ran there were told before."""
 
     kind: Literal["node.down"]
-    at_us: Natural
-    nodes: NodeRanges
+    at_us: At
+    nodes: Annotated[NodeRanges, Field(description="Those whose state changed.")]
 
 
 class NodeUpDict(TypedDict):
     """Nodes came back, empty."""
 
     kind: Literal["node.up"]
-    at_us: Natural
-    nodes: NodeRanges
+    at_us: At
+    nodes: Annotated[NodeRanges, Field(description="Those whose state changed.")]
 
 
 class TimerFiredDict(TypedDict):
     """An instant that the dispatcher asked to be woken at."""
 
     kind: Literal["timer.fired"]
-    at_us: Natural
-    timer: Natural
+    at_us: At
+    timer: Annotated[Natural, Field(description="The number it was set with.")]
 
 
 class WorkloadExhaustedDict(TypedDict):
     """No further job will be submitted."""
 
     kind: Literal["workload.exhausted"]
-    at_us: Natural
+    at_us: At
 
 
 class UnknownEventDict(TypedDict):
     """An event of a later version; a dispatcher passes over it."""
 
     kind: UnknownEventKind
-    at_us: Natural
+    at_us: At
 
 
 EventDict: TypeAlias = Annotated[
@@ -295,89 +345,94 @@ EventDict: TypeAlias = Annotated[
 class StartDict(TypedDict):
     """Start a pending job now."""
 
-    id: Natural
+    id: DecisionId
     kind: Literal["start"]
-    job: Integer
+    job: DecidedJob
     allocation: NotRequired[
-        Annotated[AllocationArray | None, Field(description="Absent: the server places it.")]
+        Annotated[
+            AllocationArray | None,
+            Field(description="Where its chunks are to lie; absent: the server places it."),
+        ]
     ]
 
 
 class RejectDict(TypedDict):
     """Remove a pending job for good."""
 
-    id: Natural
+    id: DecisionId
     kind: Literal["reject"]
-    job: Integer
-    reason: NotRequired[Text | None]
+    job: DecidedJob
+    reason: NotRequired[Reason]
 
 
 class KillDict(TypedDict):
     """End a running job at this instant."""
 
-    id: Natural
+    id: DecisionId
     kind: Literal["kill"]
-    job: Integer
+    job: DecidedJob
 
 
 class RequeueDict(TypedDict):
     """End a running job at this instant and put it back in its place in the queue."""
 
-    id: Natural
+    id: DecisionId
     kind: Literal["requeue"]
-    job: Integer
+    job: DecidedJob
 
 
 class HoldDict(TypedDict):
     """Let a pending job not be started until it is released."""
 
-    id: Natural
+    id: DecisionId
     kind: Literal["hold"]
-    job: Integer
-    reason: NotRequired[Text | None]
+    job: DecidedJob
+    reason: NotRequired[Reason]
 
 
 class ReleaseDict(TypedDict):
     """Let a held job be started again."""
 
-    id: Natural
+    id: DecisionId
     kind: Literal["release"]
-    job: Integer
+    job: DecidedJob
 
 
 class WakeDict(TypedDict):
     """Ask to be asked at an instant after this one."""
 
-    id: Natural
+    id: DecisionId
     kind: Literal["wake"]
-    timer: Natural
-    at_us: Integer
+    timer: Annotated[Natural, Field(description="A number that no waiting timer has.")]
+    at_us: Annotated[Integer, Field(description="When to be woken; after now.")]
 
 
 class WakeCancelDict(TypedDict):
     """Give up a timer that waits."""
 
-    id: Natural
+    id: DecisionId
     kind: Literal["wake.cancel"]
-    timer: Natural
+    timer: Annotated[Natural, Field(description="The number it was set with.")]
 
 
 class AnnotateDict(TypedDict):
     """Note what is expected of a pending job."""
 
-    id: Natural
+    id: DecisionId
     kind: Literal["annotate"]
-    job: Integer
-    expected_start_us: NotRequired[Natural | None]
+    job: DecidedJob
+    expected_start_us: NotRequired[
+        Annotated[Natural | None, Field(description="When it is expected to start.")]
+    ]
     reason: NotRequired[Annotated[Text | None, Field(description="Why it waits.")]]
 
 
 class SubmitDict(TypedDict):
     """Bring in a job that the workload does not hold."""
 
-    id: Natural
+    id: DecisionId
     kind: Literal["submit"]
-    job: NewJobDict
+    job: Annotated[NewJobDict, Field(description="What it is.")]
     at_us: NotRequired[
         Annotated[Integer | None, Field(description="When it is submitted; absent: now.")]
     ]
@@ -386,15 +441,15 @@ class SubmitDict(TypedDict):
 class StopDict(TypedDict):
     """End the whole run here."""
 
-    id: Natural
+    id: DecisionId
     kind: Literal["stop"]
-    reason: NotRequired[Text | None]
+    reason: NotRequired[Reason]
 
 
 class UnknownDecisionDict(TypedDict):
     """A decision of a later version; it is refused by itself, as `decision.unsupported`."""
 
-    id: Natural
+    id: DecisionId
     kind: UnknownDecisionKind
 
 
@@ -418,10 +473,17 @@ DecisionDict: TypeAlias = Annotated[
 class OutcomeDict(TypedDict):
     """What became of one decision."""
 
-    id: Natural
-    status: Literal["applied", "rejected"]
-    code: NotRequired[Annotated[Text | None, Field(description="Why it was rejected.")]]
-    message: NotRequired[Text | None]
+    id: DecisionId
+    status: Annotated[
+        Literal["applied", "rejected"],
+        Field(description="It took effect, or it changed nothing."),
+    ]
+    code: NotRequired[
+        Annotated[Text | None, Field(description="Why it was rejected, from the registry.")]
+    ]
+    message: NotRequired[
+        Annotated[Text | None, Field(description="The same for people, with the numbers.")]
+    ]
     allocation: NotRequired[
         Annotated[AllocationArray | None, Field(description="Where the server placed the job.")]
     ]
@@ -441,9 +503,9 @@ class OutcomeDict(TypedDict):
 class ProgramDict(TypedDict):
     """Who is speaking."""
 
-    name: Text
-    version: Text
-    language: NotRequired[Text | None]
+    name: Annotated[Text, Field(description="What it is called.")]
+    version: Annotated[Text, Field(description="Which version of it.")]
+    language: NotRequired[Annotated[Text | None, Field(description="What it is written in.")]]
 
 
 class CapabilitiesDict(TypedDict):
@@ -469,21 +531,25 @@ class CapabilitiesDict(TypedDict):
 class ResumeDict(TypedDict):
     """A session that a client takes up again."""
 
-    session: Text
-    token: Annotated[Text, Field(description="As the welcome gave it.")]
+    session: Annotated[Text, Field(description="As the last welcome gave it.")]
+    token: Annotated[Text, Field(description="As the last welcome gave it.")]
 
 
 class HelloBody(TypedDict):
     """Who the client is and what it wants."""
 
-    versions: Annotated[list[Text], Field(min_length=1, description="That it speaks.")]
-    client: ProgramDict
-    capabilities: NotRequired[CapabilitiesDict | None]
+    versions: Annotated[
+        list[Text], Field(min_length=1, description="Of the protocol, that the client speaks.")
+    ]
+    client: Annotated[ProgramDict, Field(description="Who it is.")]
+    capabilities: NotRequired[
+        Annotated[CapabilitiesDict | None, Field(description="What it can do and asks for.")]
+    ]
     ask: NotRequired[
         Annotated[Ask | None, Field(description="When to ask; `always` is the default.")]
     ]
     wants: NotRequired[
-        Annotated[list[Text] | None, Field(description="Event kinds to be told; absent: all.")]
+        Annotated[list[Text] | None, Field(description="Kinds of event to be told; absent: all.")]
     ]
     scenario: NotRequired[
         Annotated[Text | None, Field(description="Which, where a server offers several.")]
@@ -496,24 +562,30 @@ class HelloBody(TypedDict):
 class GrantedDict(TypedDict):
     """The capabilities in force."""
 
-    state: StateMode
-    decisions: DecisionMode
-    submit: Flag
+    state: Annotated[StateMode, Field(description="Whether every request carries the state.")]
+    decisions: Annotated[
+        DecisionMode, Field(description="Whether a reply is carried out as a whole.")
+    ]
+    submit: Annotated[Flag, Field(description="Whether jobs may be submitted.")]
 
 
 class LimitsDict(TypedDict):
     """What the server bears."""
 
-    message_bytes: Annotated[Positive, Field(description="In one frame.")]
-    depth: Annotated[Positive, Field(description="Of maps and arrays within each other.")]
-    string_bytes: Annotated[Positive, Field(description="In one string.")]
-    array_items: Annotated[Positive, Field(description="In one array or map.")]
-    decisions: Annotated[Positive, Field(description="In one reply.")]
+    message_bytes: Annotated[Positive, Field(description="Bytes in one frame.")]
+    depth: Annotated[
+        Positive, Field(description="Maps and arrays within each other, the message included.")
+    ]
+    string_bytes: Annotated[Positive, Field(description="Bytes of UTF-8 in one string.")]
+    array_items: Annotated[Positive, Field(description="Items of one array, or pairs of one map.")]
+    decisions: Annotated[Positive, Field(description="Decisions in one reply.")]
     undecodable: Annotated[
         Positive, Field(description="Messages that cannot be decoded before the session fails.")
     ]
     sessions: NotRequired[
-        Annotated[Positive | None, Field(description="Open at once; absent: without limit.")]
+        Annotated[
+            Positive | None, Field(description="Sessions open at once; absent: without limit.")
+        ]
     ]
 
 
@@ -532,7 +604,9 @@ class PolicyDict(TypedDict):
     reconnect_ms: Annotated[
         Natural, Field(description="Wall time that the server waits for a resume.")
     ]
-    latency_model: LatencyModel
+    latency_model: Annotated[
+        LatencyModel, Field(description="How much simulated time a decision takes.")
+    ]
     latency_us: NotRequired[
         Annotated[Natural | None, Field(description="How long each decision takes, if fixed.")]
     ]
@@ -549,36 +623,42 @@ class PolicyDict(TypedDict):
 class RulesDict(TypedDict):
     """How the workload was read; the same words as in a scenario."""
 
-    request: Text
-    select: Text
-    on_overrun: Text
-    estimate: Text
-    estimate_missing: Text
+    request: Annotated[Text, Field(description="What one requested processor means.")]
+    select: Annotated[Text, Field(description="Which lines of the trace became jobs.")]
+    on_overrun: Annotated[
+        Text, Field(description="What becomes of a job at its walltime: run or kill.")
+    ]
+    estimate: Annotated[Text, Field(description="Where walltimes come from.")]
+    estimate_missing: Annotated[
+        Text, Field(description="The walltime of a job that asks for none.")
+    ]
 
 
 class ScenarioDict(TypedDict):
     """What is simulated."""
 
-    name: Text
+    name: Annotated[Text, Field(description="What it is called.")]
     digest: Annotated[Text, Field(description="The same for the same inputs and rules.")]
-    rules: RulesDict
+    rules: Annotated[RulesDict, Field(description="How the workload was read.")]
 
 
 class WelcomeBody(TypedDict):
     """What the session will be like."""
 
-    version: Text
-    server: ProgramDict
-    granted: GrantedDict
-    ask: Ask
-    wants: list[Text]
+    version: Annotated[Text, Field(description="Of the protocol, for this session.")]
+    server: Annotated[ProgramDict, Field(description="Who the server is.")]
+    granted: Annotated[GrantedDict, Field(description="The capabilities in force.")]
+    ask: Annotated[Ask, Field(description="When it will ask.")]
+    wants: Annotated[list[Text], Field(description="Kinds of event that will be told.")]
     token: Annotated[Text, Field(description="Proves, with a resume, whose session it is.")]
     resumed: Annotated[Flag, Field(description="The run has begun already.")]
     seed: Annotated[Natural, Field(description="For the dispatcher's own random choices.")]
-    limits: LimitsDict
-    policy: PolicyDict
-    scenario: ScenarioDict
-    platform: PlatformDict
+    limits: Annotated[LimitsDict, Field(description="What the server bears.")]
+    policy: Annotated[
+        PolicyDict, Field(description="How the server takes what goes wrong or takes time.")
+    ]
+    scenario: Annotated[ScenarioDict, Field(description="What is simulated.")]
+    platform: Annotated[PlatformDict, Field(description="The machine.")]
 
 
 class EmptyBody(TypedDict):
@@ -588,12 +668,17 @@ class EmptyBody(TypedDict):
 class DecisionRequestBody(TypedDict):
     """An instant, what happened since the last one, and what became of the last decisions."""
 
-    now_us: Natural
+    now_us: Annotated[Natural, Field(description="The present instant of simulated time.")]
     attempt: Annotated[
-        Positive, Field(description="How often this instant was asked about, this time included.")
+        Positive,
+        Field(description="1; more where the request is made again: refusals, a resume."),
     ]
-    events: list[EventDict]
-    outcomes: list[OutcomeDict]
+    events: Annotated[
+        list[EventDict], Field(description="What happened since the last request, in order.")
+    ]
+    outcomes: Annotated[
+        list[OutcomeDict], Field(description="What became of the last decisions, in their order.")
+    ]
     state_version: Annotated[Natural, Field(description="Counts events and applied decisions.")]
     state: NotRequired[
         Annotated[
@@ -612,7 +697,7 @@ class DecisionRequestBody(TypedDict):
 class DecisionReplyBody(TypedDict):
     """What to do now; carried out in order, each by itself unless the session is atomic."""
 
-    decisions: list[DecisionDict]
+    decisions: Annotated[list[DecisionDict], Field(description="In the order to be applied.")]
     state_version: Annotated[Natural, Field(description="As in the request.")]
     compute_us: NotRequired[
         Annotated[Natural | None, Field(description="Wall time the decision took.")]
@@ -622,9 +707,9 @@ class DecisionReplyBody(TypedDict):
 class StateSnapshotBody(TypedDict):
     """The whole state, at the instant of the request that waits for its reply."""
 
-    now_us: Natural
-    state_version: Natural
-    state: StateDict
+    now_us: Annotated[Natural, Field(description="As in the outstanding request.")]
+    state_version: Annotated[Natural, Field(description="As in the outstanding request.")]
+    state: Annotated[StateDict, Field(description="The whole state.")]
 
 
 class ProgressBody(TypedDict):
@@ -642,12 +727,16 @@ class ProgressAckBody(TypedDict):
 class StatsDict(TypedDict):
     """Jobs by what became of them."""
 
-    submitted: Natural
-    completed: Natural
-    failed: Natural
-    timed_out: Natural
-    killed: Natural
-    rejected: Natural
+    submitted: Annotated[
+        Natural, Field(description="All that were, with those that the empty machine cannot hold.")
+    ]
+    completed: Annotated[Natural, Field(description="Done.")]
+    failed: Annotated[Natural, Field(description="Lost with a node.")]
+    timed_out: Annotated[Natural, Field(description="Ended at their walltime.")]
+    killed: Annotated[Natural, Field(description="Ended by a decision.")]
+    rejected: Annotated[
+        Natural, Field(description="Removed by a decision, or too large for the empty machine.")
+    ]
     requeues: Annotated[Natural, Field(description="Attempts that were given up.")]
 
 
@@ -657,17 +746,19 @@ class SessionEndBody(TypedDict):
     reason: Annotated[
         Text, Field(description="completed, stalled, stopped, or bye; there may be others.")
     ]
-    now_us: Natural
-    outcomes: list[OutcomeDict]
-    stats: StatsDict
+    now_us: Annotated[Natural, Field(description="The last instant of simulated time.")]
+    outcomes: Annotated[
+        list[OutcomeDict], Field(description="What became of the last decisions, in their order.")
+    ]
+    stats: Annotated[StatsDict, Field(description="Jobs by what became of them.")]
 
 
 class ErrorBody(TypedDict):
     """What was wrong with a message; unless it is fatal, the message counts as never sent."""
 
-    code: Text
-    message: Text
-    fatal: Flag
+    code: Annotated[Text, Field(description="Why, from the registry.")]
+    message: Annotated[Text, Field(description="The same for people, with the numbers.")]
+    fatal: Annotated[Flag, Field(description="Whether this ends the session.")]
     path: NotRequired[Annotated[Text | None, Field(description="The field in question.")]]
     supported: NotRequired[Annotated[list[Text] | None, Field(description="What would do.")]]
 
@@ -675,7 +766,7 @@ class ErrorBody(TypedDict):
 class ByeBody(TypedDict):
     """The client leaves."""
 
-    reason: NotRequired[Text | None]
+    reason: NotRequired[Reason]
 
 
 # ---------------------------------------------------------------------- messages
@@ -683,15 +774,17 @@ class ByeBody(TypedDict):
 
 class _FromClient(TypedDict):
     v: EnvelopeVersion
-    session: Annotated[Text, Field(description="As in the welcome.")]
-    epoch: Natural
+    session: Annotated[Text, Field(description="As in the last welcome.")]
+    epoch: Annotated[Natural, Field(description="As in the last welcome.")]
     re: Annotated[Natural, Field(description="The seq of the message this answers.")]
 
 
 class _FromServer(TypedDict):
     v: EnvelopeVersion
-    session: Text
-    epoch: Natural
+    session: Annotated[Text, Field(description="Names the session.")]
+    epoch: Annotated[
+        Natural, Field(description="Counts the clients that took the session up, from 1.")
+    ]
     seq: Annotated[Natural, Field(description="Counts the server's messages in a session.")]
 
 
@@ -791,9 +884,13 @@ class Error(TypedDict):
     """A message was refused; without a session where none was in question."""
 
     v: EnvelopeVersion
-    session: NotRequired[Text | None]
-    epoch: NotRequired[Natural | None]
-    seq: NotRequired[Natural | None]
+    session: NotRequired[
+        Annotated[Text | None, Field(description="The session in question, if there is one.")]
+    ]
+    epoch: NotRequired[Annotated[Natural | None, Field(description="Of that session.")]]
+    seq: NotRequired[
+        Annotated[Natural | None, Field(description="As in every message of a session.")]
+    ]
     type: Literal["error"]
     body: ErrorBody
 

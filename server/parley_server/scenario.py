@@ -5,6 +5,7 @@ The same settings stand in a TOML file and on the command line; flags win over t
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -387,8 +388,7 @@ def scenario_of(
     Raises:
         UsageError: A setting is wrong or missing.
     """
-    copied = {name: dict(table) for name, table in (tables or {}).items()}
-    return _scenario(copied, changes, source="command line")
+    return _scenario(copy.deepcopy(dict(tables or {})), changes, source="command line")
 
 
 _FLAGS = {

@@ -1,21 +1,52 @@
-"""All JSON Schemas: those of the protocol, and those of the files people write and read."""
+"""Everything that is generated from the models: schemas, catalog, examples, parts of the spec."""
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING, Any
+
 from pydantic import TypeAdapter
 
-from parley_protocol.schemas import as_text, identified, message_schemas
+from parley_protocol.catalog import catalog
+from parley_protocol.codec import encode
+from parley_protocol.examples import EXAMPLES
+from parley_protocol.reference import hex_lines, with_generated_parts
+from parley_protocol.schemas import as_text, identified, protocol_schemas, schema_file
 from parley_server.platform import PlatformDescription
 from parley_server.results.summary import Summary
 from parley_server.scenario import Scenario
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def all_schemas() -> dict[str, str]:
-    """Return the text of every schema file by its name."""
-    schemas = message_schemas()
-    schemas["scenario.schema.json"] = identified(Scenario.model_json_schema(), "scenario")
-    schemas["platform.schema.json"] = identified(
-        PlatformDescription.model_json_schema(), "platform"
-    )
-    schemas["summary.schema.json"] = identified(TypeAdapter(Summary).json_schema(), "summary")
-    return {name: as_text(schema) for name, schema in sorted(schemas.items())}
+
+def generated_files() -> dict[str, str]:
+    """Return the text of every generated file, by its path below `schemas/`."""
+    schemas = _schemas()
+    files = {schema_file(name): as_text(schema) for name, schema in sorted(schemas.items())}
+    files["catalog.json"] = as_text(catalog(schemas))
+    for name, message in EXAMPLES.items():
+        files[f"examples/{name}.json"] = json.dumps(message, indent=2, ensure_ascii=False) + "\n"
+        files[f"examples/{name}.hex"] = hex_lines(encode(message)) + "\n"
+    return files
+
+
+def generated_pages(directory: Path) -> dict[str, str]:
+    """Return what the pages of a specification should be, with their generated parts, by name."""
+    return {
+        page.name: with_generated_parts(page.read_text(encoding="utf-8"))
+        for page in sorted(directory.glob("*.md"))
+    }
+
+
+def _schemas() -> dict[str, Any]:
+    """Return the schemas of the protocol, and of the files people write and read."""
+    files = {
+        "platform": PlatformDescription.model_json_schema(),
+        "scenario": Scenario.model_json_schema(),
+        "summary": TypeAdapter(Summary).json_schema(),
+    }
+    return {
+        **protocol_schemas(),
+        **{name: identified(schema, name) for name, schema in files.items()},
+    }

@@ -85,6 +85,7 @@ class _Watch:
         self._command = command
         self._router = router
         self._restarts = restarts
+        self._ended = False
         self._start()
 
     def require_success(self) -> None:

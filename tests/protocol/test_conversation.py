@@ -213,11 +213,23 @@ def codes_in_sources():
     return found
 
 
-def test_every_code_that_the_engine_produces_is_registered():
-    produced = {error.code for error in DECISION_ERRORS}
+def words_of_the_host():
+    """Return every text that stands by itself in the sources of the server's host."""
+    return {
+        node.value
+        for path in (PROJECT / "server/parley_server/host").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
 
-    assert produced | {"decision.unsupported"} == set(DECISION_CODES)
-    assert "decision.unsupported" not in produced
+
+def test_every_code_of_a_decision_is_that_of_a_refusal_of_the_engine_or_the_host():
+    by_engine = {error.code for error in DECISION_ERRORS}
+
+    by_host = {"decision.unsupported", "decision.not_granted", "decision.late"}
+    assert by_engine | by_host | {"job.request"} == set(DECISION_CODES)
+    assert by_host | {"job.request"} <= words_of_the_host()
+    assert not by_host & by_engine
 
 
 def test_every_cause_has_a_code_of_its_own():
@@ -247,7 +259,7 @@ def test_every_code_in_the_sources_is_registered():
 
 
 def test_every_registered_code_stands_in_the_sources():
-    unused = MESSAGE_CODES.keys() - codes_in_sources().keys()
+    unused = MESSAGE_CODES.keys() - codes_in_sources().keys() - words_of_the_host()
 
     assert unused == set()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import shutil
 from functools import cache
 
@@ -11,164 +12,63 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
 
 from parley_protocol import (
+    DECISION_CODES,
     MAX_INTEGER,
+    MESSAGE_CODES,
+    NEXT,
     PROTOCOL_VERSION,
+    Dialect,
     ProtocolError,
+    Role,
+    State,
+    decode,
+    encode,
     read_client_message,
     read_server_message,
 )
+from parley_protocol.examples import EXAMPLES, SESSION, examples_of
 from parley_protocol.messages import (
     CLIENT_MESSAGES,
     DECISION_KINDS,
     EVENT_KINDS,
     SERVER_MESSAGES,
 )
-from parley_server.schemas import all_schemas
+from parley_protocol.requirements import REQUIREMENTS_BY_MESSAGE
+from parley_server.schemas import generated_files
 from tests.support import PROJECT, parley
 
 SCHEMAS = PROJECT / "schemas"
-NAMES = sorted(all_schemas())
+FILES = generated_files()
+NAMES = sorted(name for name in FILES if name.endswith(".schema.json"))
 MESSAGES = sorted({**CLIENT_MESSAGES, **SERVER_MESSAGES})
 
-# ---------------------------------------------------------------------- good examples
 
-FROM_CLIENT = {"v": 1, "session": "s-1", "epoch": 1, "re": 7}
-FROM_SERVER = {"v": 1, "session": "s-1", "epoch": 1, "seq": 7}
-
-ALLOCATION = [[[0, 3, 2], [7, 7, 1]], []]
-
-JOB = {
-    "job": 4,
-    "name": "1207",
-    "submit_us": 90_000_000,
-    "walltime_us": 3_600_000_000,
-    "request": [{"chunks": 9, "per_chunk": {"core": 2, "gpu": 1}, "exclusive": False}],
-    "user": "7",
-    "group": "3",
-    "queue": "short",
-    "partition": "0",
-    "attributes": {"project": "mc", "weights": [1, 2.5, None, {"deep": True}]},
-}
-
-PLAIN_JOB = {field: JOB[field] for field in ("job", "name", "submit_us", "request")}
-
-STATE = {
-    "pending": [PLAIN_JOB],
-    "running": [{"job": PLAIN_JOB, "start_us": 5, "allocation": [[[0, 0, 1]]]}],
-    "nodes": [[0, 6, {"core": 4}, "up"], [7, 7, {"core": 0}, "down"]],
-    "timers": [{"timer": 1, "at_us": 100}],
-}
-
-EVENTS = [
-    {"kind": "session.start", "at_us": 0},
-    {"kind": "job.submitted", "at_us": 1, "job": JOB},
-    {"kind": "job.started", "at_us": 2, "job": 3, "allocation": ALLOCATION},
-    {"kind": "job.ended", "at_us": 3, "job": 3, "status": "timed_out"},
-    {"kind": "timer.fired", "at_us": 4, "timer": 1},
-    {"kind": "workload.exhausted", "at_us": 5},
-    {"kind": "power.changed", "at_us": 6, "watts": 7},
-]
-
-DECISIONS = [
-    {"id": 0, "kind": "start", "job": 4, "allocation": ALLOCATION},
-    {"id": 1, "kind": "reject", "job": 5, "reason": "too large"},
-    {"id": 2, "kind": "kill", "job": 6},
-    {"id": 3, "kind": "wake", "timer": 1, "at_us": 100},
-    {"id": 4, "kind": "annotate", "job": 7, "expected_start_us": 9, "reason": "full"},
-    {"id": 5, "kind": "resize", "job": 8},
-]
-
-OUTCOMES = [
-    {"id": 0, "status": "applied", "allocation": [[[0, 0, 1]]]},
-    {"id": 1, "status": "rejected", "code": "job.unknown", "message": "no job 5"},
-]
-
-PROGRAM = {"name": "parley", "version": "0.1", "language": "python"}
-
-BODIES = {
-    "hello": {
-        "versions": ["1.0"],
-        "client": PROGRAM,
-        "capabilities": {"state": "snapshot"},
-        "ask": "always",
-        "wants": ["job.ended"],
-        "scenario": "kth",
-    },
-    "ready": {},
-    "decision.reply": {"decisions": DECISIONS, "state_version": 3, "compute_us": 12},
-    "ping": {},
-    "bye": {"reason": "enough"},
-    "welcome": {
-        "version": "1.0",
-        "server": PROGRAM,
-        "granted": {"state": "events"},
-        "ask": "actionable",
-        "wants": sorted(EVENT_KINDS),
-        "seed": 0,
-        "limits": {"message_bytes": 1, "depth": 32, "decisions": 10},
-        "policy": {
-            "on_reject": "report",
-            "on_timeout": "fail",
-            "on_disconnect": "fail",
-            "latency_model": "zero",
-        },
-        "scenario": {
-            "name": "kth",
-            "digest": "00ff",
-            "rules": {
-                "request": "nodes",
-                "select": "all",
-                "on_overrun": "run",
-                "estimate": "trace",
-                "estimate_missing": "runtime",
-            },
-        },
-        "platform": {
-            "node_count": 8,
-            "groups": [{"name": "nodes", "first": 0, "last": 7, "capacity": {"core": 4}}],
-        },
-    },
-    "decision.request": {
-        "now_us": 6,
-        "attempt": 1,
-        "events": EVENTS,
-        "outcomes": OUTCOMES,
-        "state_version": 3,
-        "state": STATE,
-        "deadline_ms": 60_000,
-    },
-    "session.end": {
-        "reason": "completed",
-        "now_us": 9,
-        "outcomes": OUTCOMES,
-        "stats": {
-            "submitted": 5,
-            "completed": 1,
-            "failed": 1,
-            "timed_out": 1,
-            "killed": 1,
-            "rejected": 1,
-        },
-    },
-    "pong": {},
-    "error": {
-        "code": "message.unknown",
-        "message": "no",
-        "fatal": False,
-        "path": "type",
-        "supported": ["hello"],
-    },
-}
+def good_examples(kind):
+    """Return good messages that hold, together, every field of their type."""
+    return [
+        copy.deepcopy(message)
+        for name, message in examples_of(kind).items()
+        if not name.startswith("session-")
+    ]
 
 
-def example_of(kind):
-    """Return a good message with every field in it."""
-    envelope = FROM_CLIENT if kind in CLIENT_MESSAGES else FROM_SERVER
-    if kind == "hello":
-        envelope = {"v": 1}
-    return copy.deepcopy({**envelope, "type": kind, "body": BODIES[kind]})
+def small_examples(kind):
+    """Return the same with no more than one event, decision and outcome in each message."""
+    small = []
+    for good in good_examples(kind):
+        lists = {name: good["body"].get(name, ()) for name in ("decisions", "events", "outcomes")}
+        for index in range(max(1, *map(len, lists.values()))):
+            message = copy.deepcopy(good)
+            for name, items in lists.items():
+                if items:
+                    message["body"][name] = copy.deepcopy(list(items[index : index + 1]))
+            if index:
+                message["body"].pop("state", None)
+            small.append(message)
+    return small
 
 
 # ---------------------------------------------------------------------- variants of an example
@@ -246,9 +146,23 @@ def extended(message, place):
 
 
 @cache
+def registry():
+    """Return the committed schemas as they refer to one another."""
+    return (
+        Registry()
+        .with_resources(
+            (schema["$id"], Resource.from_contents(schema))
+            for schema in (json.loads((SCHEMAS / name).read_text()) for name in NAMES)
+        )
+        .crawl()
+    )
+
+
+@cache
 def validator_of(kind):
     """Return the validator of a committed schema."""
-    return Draft202012Validator(json.loads((SCHEMAS / f"{kind}.schema.json").read_text()))
+    schema = json.loads((SCHEMAS / f"{kind}.schema.json").read_text())
+    return Draft202012Validator(schema, registry=registry())
 
 
 def decoder_takes(kind, message):
@@ -278,9 +192,9 @@ def disagreements(kind, messages):
 # ---------------------------------------------------------------------- schema and decoder agree
 
 
-@pytest.mark.parametrize("kind", MESSAGES)
-def test_a_good_example_is_valid_to_both(kind):
-    by_schema, by_decoder = verdicts(kind, example_of(kind))
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_good_example_is_valid_to_both(name):
+    by_schema, by_decoder = verdicts(EXAMPLES[name]["type"], copy.deepcopy(EXAMPLES[name]))
 
     assert by_schema
     assert by_decoder
@@ -288,9 +202,9 @@ def test_a_good_example_is_valid_to_both(kind):
 
 @pytest.mark.parametrize("kind", MESSAGES)
 def test_schema_and_decoder_agree_on_every_variant_of_every_field(kind):
-    good = example_of(kind)
     variants = [
         (f"{place} = {variant!r:.40}", changed(good, place, variant))
+        for good in small_examples(kind)
         for place in places_in(good)
         for variant in VARIANTS
     ]
@@ -303,16 +217,20 @@ def test_schema_and_decoder_agree_on_every_variant_of_every_field(kind):
 
 @pytest.mark.parametrize("kind", MESSAGES)
 def test_schema_and_decoder_agree_on_further_fields_and_elements(kind):
-    good = example_of(kind)
-
-    found = disagreements(kind, [(place, extended(good, place)) for place in tables_in(good)])
+    found = [
+        disagreement
+        for good in good_examples(kind)
+        for disagreement in disagreements(
+            kind, [(place, extended(good, place)) for place in tables_in(good)]
+        )
+    ]
 
     assert found == []
 
 
 @given(data=st.data(), kind=st.sampled_from(MESSAGES))
 def test_schema_and_decoder_agree_on_several_changes_at_once(data, kind):
-    message = example_of(kind)
+    message = data.draw(st.sampled_from(good_examples(kind)))
     places = list(places_in(message))
     for _ in range(data.draw(st.integers(2, 4))):
         place, variant = data.draw(st.sampled_from(places)), data.draw(st.sampled_from(VARIANTS))
@@ -325,39 +243,136 @@ def test_schema_and_decoder_agree_on_several_changes_at_once(data, kind):
 
 @pytest.mark.parametrize("kind", MESSAGES)
 def test_a_field_of_a_later_version_is_valid_to_both(kind):
-    message = {**example_of(kind), "later": {"than": [1, 0]}}
-    message["body"]["later"] = None
+    for good in good_examples(kind):
+        message = {**good, "later": {"than": [1, 0]}}
+        message["body"]["later"] = None
 
-    by_schema, by_decoder = verdicts(kind, message)
+        by_schema, by_decoder = verdicts(kind, message)
 
-    assert by_schema
-    assert by_decoder
+        assert by_schema
+        assert by_decoder
 
 
-@pytest.mark.parametrize("kind", MESSAGES)
-def test_every_message_is_valid_to_the_schema_of_its_own_type_only(kind):
-    valid = {other for other in MESSAGES if validator_of(other).is_valid(example_of(kind))}
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_message_is_valid_to_the_schema_of_its_own_type_only(name):
+    valid = {other for other in MESSAGES if validator_of(other).is_valid(EXAMPLES[name])}
 
-    assert valid == {kind}
+    assert valid == {EXAMPLES[name]["type"]}
+
+
+# ---------------------------------------------------------------------- the examples
 
 
 def test_the_examples_hold_every_kind_there_is():
-    assert {event["kind"] for event in EVENTS} > EVENT_KINDS
-    assert {decision["kind"] for decision in DECISIONS} > DECISION_KINDS
-    assert set(BODIES) == set(MESSAGES)
+    bodies = [message["body"] for message in EXAMPLES.values()]
+
+    events = {event["kind"] for body in bodies for event in body.get("events", ())}
+    decisions = {decision["kind"] for body in bodies for decision in body.get("decisions", ())}
+
+    assert events > EVENT_KINDS
+    assert decisions > DECISION_KINDS
+    assert {message["type"] for message in EXAMPLES.values()} == set(MESSAGES)
 
 
 @pytest.mark.parametrize("kind", MESSAGES)
 def test_the_examples_hold_every_field_there_is(kind):
-    shown = {str(step) for place in places_in(example_of(kind)) for step in place}
+    shown = {
+        str(step) for good in good_examples(kind) for place in places_in(good) for step in place
+    }
 
     defined = {
-        name
-        for table in subschemas(validator_of(kind).schema)
-        for name in table.get("properties", ())
+        name for table in subschemas(whole_schema(kind)) for name in table.get("properties", ())
     }
 
     assert defined <= shown
+
+
+@pytest.mark.parametrize("dialect", Dialect, ids=lambda dialect: dialect.value)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_example_survives_the_wire(name, dialect):
+    assert decode(encode(EXAMPLES[name], dialect)) == json.loads(json.dumps(EXAMPLES[name]))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_committed_bytes_of_an_example_are_its_committed_json(name):
+    packed = bytes.fromhex((SCHEMAS / f"examples/{name}.hex").read_text())
+    text = (SCHEMAS / f"examples/{name}.json").read_text()
+
+    assert decode(packed) == json.loads(text) == decode(text.encode())
+
+
+def test_the_example_session_is_a_legal_conversation():
+    state = State.NEW
+    for message in SESSION:
+        role = Role.CLIENT if message["type"] in CLIENT_MESSAGES else Role.SERVER
+        state = NEXT[state, role, message["type"]]
+
+    assert state is State.ENDED
+
+
+# ---------------------------------------------------------------------- the catalog
+
+CATALOG = json.loads(FILES["catalog.json"])
+
+
+def test_the_catalog_holds_every_message_kind_and_code_there_is():
+    assert sorted(CATALOG["messages"]) == MESSAGES
+    assert set(CATALOG["events"]) == EVENT_KINDS
+    assert set(CATALOG["decisions"]) == DECISION_KINDS
+    assert set(CATALOG["codes"]["messages"]) == set(MESSAGE_CODES)
+    assert set(CATALOG["codes"]["decisions"]) == set(DECISION_CODES)
+
+
+def test_the_catalog_names_the_files_that_there_are():
+    named = {*CATALOG["schemas"].values(), "catalog.json"}
+    for example in CATALOG["examples"].values():
+        named |= {example["json"], example["messagepack"]}
+
+    assert named == set(FILES)
+    for identity, name in CATALOG["schemas"].items():
+        assert json.loads(FILES[name])["$id"] == identity
+
+
+def test_the_transitions_of_the_catalog_are_the_table_in_code():
+    steps = {
+        (step["state"], step["from"], step["type"]): step["next"] for step in CATALOG["transitions"]
+    }
+
+    assert steps == {
+        (state.value, role.value, kind): there.value for (state, role, kind), there in NEXT.items()
+    }
+    assert [state["state"] for state in CATALOG["states"]] == [state.value for state in State]
+
+
+@pytest.mark.parametrize("kind", CLIENT_MESSAGES)
+def test_every_message_of_a_client_is_answered_by_what_the_table_allows(kind):
+    entry = CATALOG["messages"][kind]
+
+    after = {step["next"] for step in CATALOG["transitions"] if step["type"] == kind}
+    answers = {step["type"] for step in CATALOG["transitions"] if step["state"] in after}
+
+    assert set(entry["answered_by"]) == answers | {"error"}
+    assert set(entry["legal_in"]) == {
+        step["state"] for step in CATALOG["transitions"] if step["type"] == kind
+    }
+
+
+def test_every_code_of_a_message_answers_some_message():
+    listed = {code for entry in CATALOG["messages"].values() for code in entry.get("errors", ())}
+
+    assert listed == set(MESSAGE_CODES)
+
+
+def test_every_code_of_a_decision_belongs_to_some_kind():
+    listed = {code for entry in CATALOG["decisions"].values() for code in entry["codes"]}
+
+    assert listed | {"decision.unsupported"} == set(DECISION_CODES)
+
+
+def test_the_catalog_names_requirements_of_every_message():
+    named = {kind: entry["requirements"] for kind, entry in CATALOG["messages"].items()}
+
+    assert named == {kind: list(REQUIREMENTS_BY_MESSAGE[kind]) for kind in MESSAGES}
 
 
 # ---------------------------------------------------------------------- the schemas themselves
@@ -375,22 +390,37 @@ def subschemas(schema):
                 yield from subschemas(item)
 
 
-def test_the_committed_schemas_are_what_the_models_say():
-    committed = {path.name: path.read_bytes() for path in SCHEMAS.iterdir()}
+def whole_schema(kind):
+    """Return the schema of a message together with the definitions it refers to."""
+    definitions = json.loads(FILES["definitions.schema.json"])["$defs"]
+    found, waiting = {}, [json.loads(FILES[f"{kind}.schema.json"])]
+    while waiting:
+        for table in subschemas(waiting.pop()):
+            name = str(table.get("$ref", "")).rpartition("/")[2]
+            if name and name not in found:
+                found[name] = definitions[name]
+                waiting.append(definitions[name])
+    return [json.loads(FILES[f"{kind}.schema.json"]), *found.values()]
 
-    generated = {name: text.encode() for name, text in all_schemas().items()}
 
-    assert sorted(committed) == sorted(generated)
-    assert [name for name in NAMES if committed[name] != generated[name]] == []
+def test_the_committed_files_are_what_the_models_say():
+    committed = {
+        path.relative_to(SCHEMAS).as_posix(): path.read_bytes()
+        for path in SCHEMAS.rglob("*")
+        if path.is_file()
+    }
+
+    assert sorted(committed) == sorted(FILES)
+    assert [name for name in FILES if committed[name] != FILES[name].encode()] == []
 
 
 def test_generating_twice_gives_the_same():
-    assert all_schemas() == all_schemas()
+    assert generated_files() == FILES
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_schema_is_valid_json_schema(name):
-    schema = json.loads(all_schemas()[name])
+    schema = json.loads(FILES[name])
 
     Draft202012Validator.check_schema(schema)
 
@@ -399,27 +429,27 @@ def test_every_schema_is_valid_json_schema(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_id_carries_the_version_and_the_name(name):
-    schema = json.loads(all_schemas()[name])
+    schema = json.loads(FILES[name])
 
     assert schema["$id"] == f"urn:parley:{PROTOCOL_VERSION}:{name.removesuffix('.schema.json')}"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_reference_leads_somewhere(name):
-    schema = json.loads(all_schemas()[name])
+    schema = json.loads(FILES[name])
+    resolver = registry().resolver(schema["$id"])
 
     references = {part["$ref"] for part in subschemas(schema) if isinstance(part.get("$ref"), str)}
 
-    assert references <= {f"#/$defs/{definition}" for definition in schema.get("$defs", ())}
+    for reference in references:
+        assert isinstance(resolver.lookup(reference).contents, dict)
 
 
 @pytest.mark.parametrize("kind", MESSAGES)
 @pytest.mark.parametrize("tag", ["type", "kind"])
 def test_a_tag_is_required_wherever_it_is_defined(kind, tag):
     tables = [
-        table
-        for table in subschemas(json.loads(all_schemas()[f"{kind}.schema.json"]))
-        if tag in table.get("properties", {})
+        table for table in subschemas(whole_schema(kind)) if tag in table.get("properties", {})
     ]
 
     optional = [table["title"] for table in tables if tag not in table.get("required", ())]
@@ -428,11 +458,35 @@ def test_a_tag_is_required_wherever_it_is_defined(kind, tag):
     assert tables or (tag == "kind" and kind not in {"decision.request", "decision.reply"})
 
 
-@pytest.mark.parametrize("kind", MESSAGES)
-def test_no_field_has_a_default(kind):
-    schema = json.loads(all_schemas()[f"{kind}.schema.json"])
+@pytest.mark.parametrize(
+    "name", [*(f"{kind}.schema.json" for kind in MESSAGES), "definitions.schema.json"]
+)
+def test_no_field_has_a_default(name):
+    assert [table for table in subschemas(json.loads(FILES[name])) if "default" in table] == []
 
-    assert [table for table in subschemas(schema) if "default" in table] == []
+
+def test_no_name_in_the_schemas_ends_as_only_our_models_do():
+    definitions = json.loads(FILES["definitions.schema.json"])["$defs"]
+
+    assert not [name for name in definitions if name.endswith(("Dict", "Body"))]
+    assert not [
+        schema["title"]
+        for name in NAMES
+        for schema in subschemas(json.loads(FILES[name]))
+        if str(schema.get("title", "")).endswith(("Dict", "Body"))
+    ]
+
+
+@pytest.mark.parametrize("kind", MESSAGES)
+def test_every_field_says_what_it_means(kind):
+    silent = [
+        (table["title"], name)
+        for table in subschemas(whole_schema(kind))
+        for name, field in table.get("properties", {}).items()
+        if not {"description", "const", "not", "$ref"} & field.keys()
+    ]
+
+    assert silent == []
 
 
 def test_there_is_a_schema_for_every_message():
@@ -442,32 +496,63 @@ def test_there_is_a_schema_for_every_message():
 # ---------------------------------------------------------------------- the command
 
 
-def test_the_check_passes_on_the_committed_schemas():
-    done = parley("schema", "--check", "schemas", cwd=PROJECT)
+SPEC = PROJECT / "protocol" / "spec"
+
+
+def test_the_check_passes_on_what_is_committed():
+    done = parley("schema", "--check", "schemas", "--spec", "protocol/spec", cwd=PROJECT)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.parametrize(
+    "name", ["hello.schema.json", "catalog.json", "examples/hello.hex", "examples/bye.json"]
+)
 @pytest.mark.parametrize("damage", ["changed", "missing"])
-def test_the_check_fails_where_a_file_differs_and_names_it(tmp_path, damage):
+def test_the_check_fails_where_a_file_differs_and_names_it(tmp_path, name, damage):
     directory = shutil.copytree(SCHEMAS, tmp_path / "schemas")
     if damage == "changed":
-        with (directory / "hello.schema.json").open("a") as file:
+        with (directory / name).open("a") as file:
             file.write("\n")
     else:
-        (directory / "hello.schema.json").unlink()
-    before = sorted(directory.iterdir())
+        (directory / name).unlink()
+    before = sorted(directory.rglob("*"))
 
     done = parley("schema", "--check", directory)
 
-    assert done.returncode != 0
-    assert "hello.schema.json" in done.stderr
-    assert sorted(directory.iterdir()) == before
+    assert done.returncode == 1
+    assert re.fullmatch(rf"parley: .*: not what the models say: {re.escape(name)}\n", done.stderr)
+    assert sorted(directory.rglob("*")) == before
+
+
+def test_the_check_fails_where_a_generated_part_of_a_page_differs(tmp_path):
+    directory = shutil.copytree(SPEC, tmp_path / "spec")
+    page = directory / "lifecycle.md"
+    page.write_text(page.read_text().replace("| `deciding` | client |", "| `deciding` | server |"))
+
+    checked = parley("schema", "--check", SCHEMAS, "--spec", directory)
+    parley("schema", tmp_path / "schemas", "--spec", directory)
+
+    assert checked.returncode == 1
+    assert "lifecycle.md" in checked.stderr
+    assert page.read_bytes() == (SPEC / "lifecycle.md").read_bytes()
 
 
 def test_what_the_command_writes_is_what_the_models_say(tmp_path):
     done = parley("schema", tmp_path / "new")
 
     assert done.returncode == 0
-    written = {path.name: path.read_text() for path in (tmp_path / "new").iterdir()}
-    assert written == all_schemas()
+    written = {
+        path.relative_to(tmp_path / "new").as_posix(): path.read_text()
+        for path in (tmp_path / "new").rglob("*")
+        if path.is_file()
+    }
+    assert written == FILES
+
+
+def test_pages_that_are_not_there_are_told_in_one_line(tmp_path):
+    done = parley("schema", tmp_path / "new", "--spec", tmp_path / "nowhere")
+
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "nowhere" in done.stderr

@@ -111,6 +111,8 @@ class Cluster:
         }
         self._chunks = [0] * self.node_count
         self._sealed = bytearray(self.node_count)
+        self._down = bytearray(self.node_count)
+        self._kinds = tuple(self._free)
         self._rooms: dict[Shape, Room] = {}
 
     def available(self, shape: Shape) -> int:
@@ -174,10 +176,7 @@ class Cluster:
     def take(self, shape: Shape, spans: Sequence[Span]) -> None:
         """Put chunks on nodes that have room for them."""
         if shape.exclusive:
-            for first, last, _ in spans:
-                self._sealed[first : last + 1] = b"\1" * (last + 1 - first)
-            for room in self._rooms.values():
-                room.seal(spans)
+            self._seal(spans)
             return
         for first, last, chunks in spans:
             for node in range(first, last + 1):
@@ -186,14 +185,42 @@ class Cluster:
     def release(self, shape: Shape, spans: Sequence[Span]) -> None:
         """Take chunks off the nodes that hold them."""
         if shape.exclusive:
-            for first, last, _ in spans:
-                self._sealed[first : last + 1] = bytes(last + 1 - first)
-            for room in self._rooms.values():
-                room.unseal(spans)
+            self._unseal(spans)
             return
         for first, last, chunks in spans:
             for node in range(first, last + 1):
                 self._load(node, shape, -chunks)
+
+    def go_down(self, first: int, last: int) -> None:
+        """Take nodes on which nothing runs out of service."""
+        self._down[first : last + 1] = b"\1" * (last + 1 - first)
+        self._seal((Span(first, last, 1),))
+
+    def come_up(self, first: int, last: int) -> None:
+        """Return nodes to service, empty."""
+        self._down[first : last + 1] = bytes(last + 1 - first)
+        self._unseal((Span(first, last, 1),))
+
+    def down(self) -> list[tuple[int, int]]:
+        """Return the ranges of nodes that are out of service, ascending."""
+        ranges: list[tuple[int, int]] = []
+        first = self._down.find(1)
+        while first >= 0:
+            end = self._down.find(0, first)
+            end = self.node_count if end < 0 else end
+            ranges.append((first, end - 1))
+            first = self._down.find(1, end)
+        return ranges
+
+    def free(self) -> dict[str, int]:
+        """Return what is free of each resource in all; O(nodes)."""
+        sealed = self._sealed
+        return {
+            kind: sum(
+                amount for amount, taken in zip(self._free[kind], sealed, strict=True) if not taken
+            )
+            for kind in self._kinds
+        }
 
     def _lowest_nodes(self, room: Room, chunks: int) -> Iterable[tuple[int, int, int]]:
         node = -1
@@ -202,6 +229,18 @@ class Cluster:
             count = min(chunks, room.on(node))
             chunks -= count
             yield node, node, count
+
+    def _seal(self, spans: Sequence[Span]) -> None:
+        for first, last, _ in spans:
+            self._sealed[first : last + 1] = b"\1" * (last + 1 - first)
+        for room in self._rooms.values():
+            room.seal(spans)
+
+    def _unseal(self, spans: Sequence[Span]) -> None:
+        for first, last, _ in spans:
+            self._sealed[first : last + 1] = bytes(last + 1 - first)
+        for room in self._rooms.values():
+            room.unseal(spans)
 
     def _load(self, node: int, shape: Shape, chunks: int) -> None:
         """Put chunks that share the node on it, or take them off if *chunks* is negative."""

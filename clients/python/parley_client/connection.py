@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import zmq
@@ -11,21 +12,30 @@ from zmq.utils.monitor import recv_monitor_message
 
 from parley_client.dispatcher import Dispatcher, PolicyLike
 from parley_client.errors import ClientError, WrongUsage
-from parley_protocol.codec import FROM_CLIENT, decode, encode, read_server_message
+from parley_client.ticket import Ticket, TicketFile
+from parley_protocol.codec import FROM_CLIENT, FROM_SERVER, decode, encode, read_server_message
 from parley_protocol.conversation import Conversation, Role
 from parley_protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+    from typing import TypeAlias
 
     from parley_client.allocators import Allocator
     from parley_protocol.messages import (
         DecisionRequest,
         Error,
         Pong,
+        ProgressAck,
         SessionEnd,
         SessionEndBody,
+        StateSnapshot,
         Welcome,
+    )
+
+    ServerAnswer: TypeAlias = (
+        Welcome | DecisionRequest | StateSnapshot | ProgressAck | SessionEnd | Pong
     )
 
 _TICK_MS = 1000
@@ -37,7 +47,29 @@ class ConnectionLost(ClientError):
 
 
 class ServerRefused(ClientError):
-    """The server sent an error, or something that is not the protocol."""
+    """The server sent an error, or something that is not the protocol.
+
+    Attributes:
+        code: The error's code; None if there was none.
+    """
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class CurveKeys:
+    """With what to encrypt, and prove who one is.
+
+    Attributes:
+        server: The server's public certificate.
+        secret: One's own secret certificate; None makes a key for this once, which will do where
+            the server lets in whoever knows its public key.
+    """
+
+    server: Path
+    secret: Path | None = None
 
 
 def serve(
@@ -49,6 +81,8 @@ def serve(
     scenario: str | None = None,
     timeout: float = 60.0,
     parameters: Mapping[str, str | int | float | bool] | None = None,
+    curve: CurveKeys | None = None,
+    session_file: Path | None = None,
 ) -> SessionEndBody:
     """Decide for a server until its run is over.
 
@@ -60,6 +94,9 @@ def serve(
         scenario: Which, where a server offers several.
         timeout: How long to wait for the server to appear, seconds.
         parameters: Of a policy that is given by its name.
+        curve: Keys, where the server wants them.
+        session_file: Where to keep what it takes to go on after a crash. If the file is there,
+            the session in it is taken up instead of a new one.
 
     Returns:
         The body of the server's last message: why the run ended, and the jobs by their end.
@@ -78,31 +115,74 @@ def serve(
     dispatcher = Dispatcher(
         policy, allocator=allocator, ask=ask, scenario=scenario, parameters=parameters
     )
-    with _Connection(endpoint, timeout) as connection:
-        return _converse(dispatcher, connection)
+    file = TicketFile(session_file)
+    session = _Session(dispatcher, file)
+    while True:
+        try:
+            with _Connection(endpoint, timeout, curve) as connection:
+                end = session.converse(connection)
+        except ConnectionLost:
+            if not session.waited_for:
+                raise
+        except ServerRefused as error:
+            if error.code == "session.over":
+                file.forget()
+            raise
+        else:
+            file.forget()
+            return end
 
 
-def _converse(dispatcher: Dispatcher, connection: _Connection) -> SessionEndBody:
-    message = connection.ask("hello", dispatcher.hello())
-    if message["type"] != "welcome":
-        raise ServerRefused(f"a welcome was due, the server sent {message['type']!r}")
-    connection.join(message)
-    dispatcher.begin(message["body"])
-    message = connection.ask("ready", {})
-    while message["type"] == "decision.request":
-        began = time.perf_counter_ns()
-        reply = dispatcher.decide(message["body"])
-        reply["compute_us"] = (time.perf_counter_ns() - began) // 1000
-        message = connection.ask("decision.reply", reply, re=message["seq"])
-    if message["type"] != "session.end":
-        raise ServerRefused(f"a request was due, the server sent {message['type']!r}")
-    return message["body"]
+class _Session:
+    """A dispatcher's side of a session, over as many connections as it takes.
+
+    Attributes:
+        waited_for: The server holds the session for whoever resumes it.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, file: TicketFile) -> None:
+        self._dispatcher = dispatcher
+        self._file = file
+        self._ticket = file.find()
+        self.waited_for = False
+
+    def converse(self, connection: _Connection) -> SessionEndBody:
+        """Decide until the run is over.
+
+        Raises:
+            ClientError: It does not come to that.
+        """
+        dispatcher = self._dispatcher
+        hello = dispatcher.hello()
+        if self._ticket is not None:
+            hello["resume"] = {"session": self._ticket.session, "token": self._ticket.token}
+        self.waited_for = False
+        message = connection.ask("hello", hello)
+        if message["type"] != "welcome":
+            raise ServerRefused(f"a welcome was due, the server sent {message['type']!r}")
+        self._join(connection, message)
+        dispatcher.begin(message["body"])
+        message = connection.ask("ready", {})
+        while message["type"] == "decision.request":
+            began = time.perf_counter_ns()
+            reply = dispatcher.decide(message["body"])
+            reply["compute_us"] = (time.perf_counter_ns() - began) // 1000
+            message = connection.ask("decision.reply", reply, re=message["seq"])
+        if message["type"] != "session.end":
+            raise ServerRefused(f"a request was due, the server sent {message['type']!r}")
+        return message["body"]
+
+    def _join(self, connection: _Connection, welcome: Welcome) -> None:
+        connection.join(welcome)
+        self._ticket = Ticket(welcome["session"], welcome["body"]["token"])
+        self._file.keep(self._ticket)
+        self.waited_for = welcome["body"]["policy"]["on_disconnect"] == "wait"
 
 
 class _Connection:
     """One session's socket: a message out, a message in."""
 
-    def __init__(self, endpoint: str, timeout: float) -> None:
+    def __init__(self, endpoint: str, timeout: float, curve: CurveKeys | None) -> None:
         self._endpoint = endpoint
         self._timeout = timeout
         self._context = zmq.Context()
@@ -114,7 +194,12 @@ class _Connection:
         self._envelope: dict[str, Any] = {"v": 1}
         self._re = 0
         try:
+            if curve is not None:
+                self._encrypt(curve)
             self._socket.connect(endpoint)
+        except WrongUsage:
+            self.__exit__()
+            raise
         except zmq.ZMQError as error:
             self.__exit__()
             raise WrongUsage(
@@ -131,14 +216,31 @@ class _Connection:
         self._socket.close()
         self._context.term()
 
+    def _encrypt(self, curve: CurveKeys) -> None:
+        from zmq.auth import load_certificate  # noqa: PLC0415 - few connections have keys
+
+        try:
+            server, _ = load_certificate(curve.server)
+            public: bytes
+            secret: bytes | None
+            if curve.secret is None:
+                public, secret = zmq.curve_keypair()
+            else:
+                public, secret = load_certificate(curve.secret)
+        except (OSError, ValueError) as error:
+            raise WrongUsage(f"no certificate: {error}; parley keys makes them") from None
+        if secret is None:
+            raise WrongUsage(f"{curve.secret}: holds a public key only; name the secret one")
+        self._socket.setsockopt(zmq.CURVE_SERVERKEY, server)
+        self._socket.setsockopt(zmq.CURVE_PUBLICKEY, public)
+        self._socket.setsockopt(zmq.CURVE_SECRETKEY, secret)
+
     def join(self, welcome: Welcome) -> None:
         """Speak in the session of the welcome from now on."""
         self._envelope["session"] = welcome["session"]
         self._envelope["epoch"] = welcome["epoch"]
 
-    def ask(
-        self, kind: str, body: Any, *, re: int | None = None
-    ) -> Welcome | DecisionRequest | SessionEnd | Pong:
+    def ask(self, kind: str, body: Any, *, re: int | None = None) -> ServerAnswer:
         """Send a message and return the server's answer to it.
 
         Raises:
@@ -155,12 +257,12 @@ class _Connection:
         self._socket.send_multipart((b"", frame))
         return self._receive(patient=kind != "hello")
 
-    def _receive(self, *, patient: bool) -> Welcome | DecisionRequest | SessionEnd | Pong:
+    def _receive(self, *, patient: bool) -> ServerAnswer:
         frames = self._wait(patient=patient)
         try:
-            message = read_server_message(decode(frames[-1]))
+            message = read_server_message(decode(frames[-1], FROM_SERVER))
             if message["type"] == "error":
-                raise ServerRefused(_told(message))
+                raise ServerRefused(_told(message), message["body"]["code"])
             self._conversation.follow(Role.SERVER, message["type"])
         except ProtocolError as error:
             raise ServerRefused(f"the server does not speak the protocol: {error}") from None

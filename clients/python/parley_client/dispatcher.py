@@ -17,6 +17,7 @@ from parley_protocol.messages import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
     from parley_protocol.messages import (
+        CapabilitiesDict,
         DecisionReplyBody,
         DecisionRequestBody,
         HelloBody,
@@ -68,10 +69,15 @@ class Dispatcher:
 
     def hello(self) -> HelloBody:
         """Return what to introduce oneself with."""
+        capabilities: CapabilitiesDict = {"state": "events"}
+        if getattr(self.policy, "atomic", False):
+            capabilities["decisions"] = "atomic"
+        if getattr(self.policy, "submits", False):
+            capabilities["submit"] = True
         body: HelloBody = {
             "versions": [PROTOCOL_VERSION],
             "client": {"name": self.name, "version": _version(), "language": "python"},
-            "capabilities": {"state": "events"},
+            "capabilities": capabilities,
             "ask": self._ask,
         }
         if self._scenario is not None:

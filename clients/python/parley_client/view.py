@@ -10,6 +10,7 @@ from parley_client.cluster import Cluster
 from parley_client.errors import ClientError
 from parley_client.job import Job, RunningJob, Shape
 from parley_client.spans import Span, merged
+from parley_protocol.digest import state_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         DecisionDict,
         DecisionRequestBody,
         JobDict,
+        NewJobDict,
         OutcomeDict,
         StateDict,
         WelcomeBody,
@@ -73,6 +75,7 @@ class _Sent:
 
     kind: str
     job: Job | None = None
+    timer: int | None = None
 
 
 class View:
@@ -83,12 +86,15 @@ class View:
 
     Attributes:
         now_us: The present instant, microseconds since time 0.
-        queue: The pending jobs.
+        queue: The pending jobs, without those that are held.
+        held: The held jobs by number.
         running: The running jobs by number, in the order of their start.
         cluster: The nodes and what is free on them.
-        exhausted: No further job will be submitted.
+        exhausted: The workload holds no further job.
+        timers: Instants of the timers that wait, by their number.
         fired: Timers that fired since the last request.
-        ended: Numbers of the jobs that ended since the last request.
+        ended: Numbers of the jobs that ended since the last request, be it to be requeued.
+        changed: Whether nodes went down or came back since the last request.
         rejected: What the server refused of the last decisions.
         seed: For random choices, given by the scenario.
     """
@@ -96,8 +102,11 @@ class View:
     def __init__(self, welcome: WelcomeBody, allocator: Allocator) -> None:
         self.now_us = 0
         self.queue = Queue()
+        self.held: dict[int, Job] = {}
         self.running: dict[int, RunningJob] = {}
         self.exhausted = False
+        self.timers: dict[int, int] = {}
+        self.changed = False
         self.fired: list[int] = []
         self.ended: list[int] = []
         self.rejected: list[OutcomeDict] = []
@@ -171,9 +180,7 @@ class View:
             ClientError: The job is not pending.
         """
         self._require_pending(job)
-        self.queue._remove(job)
-        for watcher in self._watchers:
-            watcher.left(job)
+        self._take_from_queue(job)
         self._decide(
             {"id": len(self._decisions), "kind": "reject", "job": job.number, "reason": reason},
             job,
@@ -184,19 +191,63 @@ class View:
         self._decide({"id": len(self._decisions), "kind": "kill", "job": job.number}, job)
 
     def requeue(self, job: Job) -> None:
-        """Take a running job off its nodes; it is pending again when that is told.
-
-        What it has done is lost. It returns to its old place in the queue.
-        """
+        """End a running job at this instant; it is pending again when that is told."""
         self._decide({"id": len(self._decisions), "kind": "requeue", "job": job.number}, job)
+
+    def hold(self, job: Job, reason: str | None = None) -> None:
+        """Take a pending job out of the queue until it is released.
+
+        Raises:
+            ClientError: The job is not pending.
+        """
+        self._require_pending(job)
+        self._take_from_queue(job)
+        self.held[job.number] = job
+        self._decide(
+            {"id": len(self._decisions), "kind": "hold", "job": job.number, "reason": reason}, job
+        )
+
+    def release(self, job: Job) -> None:
+        """Put a held job back in its place in the queue.
+
+        Raises:
+            ClientError: The job is not held.
+        """
+        if self.held.pop(job.number, None) is None:
+            raise ClientError(f"job {job.number} ({job.name}) is not held")
+        self._return(job)
+        self._decide({"id": len(self._decisions), "kind": "release", "job": job.number}, job)
 
     def wake(self, at_us: int) -> int:
         """Ask to be asked at an instant after now; return the timer's number."""
         self._timer += 1
+        self.timers[self._timer] = at_us
         self._decide(
-            {"id": len(self._decisions), "kind": "wake", "timer": self._timer, "at_us": at_us}
+            {"id": len(self._decisions), "kind": "wake", "timer": self._timer, "at_us": at_us},
+            timer=self._timer,
         )
         return self._timer
+
+    def cancel(self, timer: int) -> None:
+        """Give up a timer that waits.
+
+        Raises:
+            ClientError: It does not.
+        """
+        if self.timers.pop(timer, None) is None:
+            raise ClientError(f"no timer {timer} waits")
+        self._decide({"id": len(self._decisions), "kind": "wake.cancel", "timer": timer})
+
+    def submit(self, job: NewJobDict, *, at_us: int | None = None) -> None:
+        """Bring in a job, now or at an instant to come; it is told like any other.
+
+        The policy must have an attribute `submits = True`, and the scenario must allow it.
+        """
+        self._decide({"id": len(self._decisions), "kind": "submit", "job": job, "at_us": at_us})
+
+    def stop(self, reason: str | None = None) -> None:
+        """End the whole run here."""
+        self._decide({"id": len(self._decisions), "kind": "stop", "reason": reason})
 
     def annotate(
         self, job: Job, *, expected_start_us: int | None = None, reason: str | None = None
@@ -219,9 +270,11 @@ class View:
         if job not in self.queue:
             raise ClientError(f"job {job.number} ({job.name}) is not pending")
 
-    def _decide(self, decision: DecisionDict, job: Job | None = None) -> None:
+    def _decide(
+        self, decision: DecisionDict, job: Job | None = None, *, timer: int | None = None
+    ) -> None:
         self._decisions.append(decision)
-        self._sent.append(_Sent(decision["kind"], job))
+        self._sent.append(_Sent(decision["kind"], job, timer))
 
     # ------------------------------------------------------------------ following the server
 
@@ -231,15 +284,38 @@ class View:
         self.fired.clear()
         self.ended.clear()
         self.rejected.clear()
-        for outcome in request["outcomes"]:
-            if outcome["status"] == "rejected":
-                self._undo(outcome)
-        self._sent.clear()
+        self.changed = False
         state = request.get("state")
+        # Backwards: a decision about a job may stand on one before it.
+        for outcome in reversed(request["outcomes"]):
+            self._learn(outcome, told=state is not None)
+        self.rejected.reverse()
+        self._sent.clear()
         if state is not None:
             self._load(state)
         for event in request["events"]:
             self._follow(event, told=state is not None)
+        digest = request.get("state_digest")
+        if digest is not None and digest != self.digest():
+            raise ClientError(
+                f"the mirror has drifted: at {self.now_us} us the server's state is another "
+                f"(digest {digest[:12]}..., here {self.digest()[:12]}...)"
+            )
+
+    def digest(self) -> str:
+        """Return the digest of the state as it is known here; O(jobs + nodes)."""
+        return state_digest(
+            now_us=self.now_us,
+            pending=[*self.held, *(job.number for job in self.queue)],
+            held=self.held,
+            running=(
+                (number, running.start_us, (running.spans,))
+                for number, running in self.running.items()
+            ),
+            free=self.cluster.free(),
+            down=self.cluster.down(),
+            timers=self.timers,
+        )
 
     def take_decisions(self) -> list[DecisionDict]:
         """Hand over what was decided since the last call."""
@@ -267,6 +343,9 @@ class View:
                 self._started_elsewhere(event["job"], spans, event["at_us"])
         elif event["kind"] == "timer.fired":
             self.fired.append(event["timer"])
+            self.timers.pop(event["timer"], None)
+        elif event["kind"] in {"node.down", "node.up"}:
+            self._on_node_change(event, told=told)
         elif event["kind"] == "workload.exhausted":
             self.exhausted = True
 
@@ -284,13 +363,29 @@ class View:
         for watcher in self._watchers:
             watcher.started(running)
 
+    def _on_node_change(self, event: Any, *, told: bool) -> None:
+        self.changed = True
+        if told:
+            return
+        for first, last in event["nodes"]:
+            if event["kind"] == "node.down":
+                self.cluster.go_down(first, last)
+            else:
+                self.cluster.come_up(first, last)
+
     def _stop(self, number: int) -> Job:
-        """Take a job off its nodes and return it."""
+        """Take a job off its nodes."""
         running = self.running.pop(number)
         self.cluster.release(running.job.shape, running.spans)
         for watcher in self._watchers:
             watcher.ended(running)
         return running.job
+
+    def _take_from_queue(self, job: Job) -> None:
+        """Let a job be pending no more, or not to be started."""
+        self.queue._remove(job)
+        for watcher in self._watchers:
+            watcher.left(job)
 
     def _return(self, job: Job) -> None:
         """Put a job that had left the queue back in its place."""
@@ -298,23 +393,56 @@ class View:
         for watcher in self._watchers:
             watcher.joined(job)
 
-    def _undo(self, outcome: OutcomeDict) -> None:
-        self.rejected.append(outcome)
-        if outcome["id"] >= len(self._sent):
-            raise ClientError(f"the server refuses decision {outcome['id']}, which was not sent")
-        sent = self._sent[outcome["id"]]
-        if sent.job is None or sent.kind not in {"start", "reject"}:
+    def _learn(self, outcome: OutcomeDict, *, told: bool) -> None:
+        """Take in what became of a decision; if a full state comes with it, that says the rest."""
+        applied = outcome["status"] == "applied"
+        if not applied:
+            self.rejected.append(outcome)
+        if told or (applied and outcome.get("at_us") is None):
             return
-        if sent.kind == "start":
-            self._stop(sent.job.number)
-        if not str(outcome.get("code")).startswith("job."):
-            self._return(sent.job)
+        if outcome["id"] >= len(self._sent):
+            raise ClientError(f"the server tells of decision {outcome['id']}, which was not sent")
+        sent = self._sent[outcome["id"]]
+        if not applied:
+            self._undo(sent, str(outcome.get("code")))
+        elif sent.kind == "start" and sent.job is not None:
+            self.running[sent.job.number].start_us = outcome["at_us"] or 0
+
+    def _undo(self, sent: _Sent, code: str) -> None:
+        if sent.timer is not None:
+            self.timers.pop(sent.timer, None)
+            return
+        job = sent.job
+        if job is None:
+            return
+        gone = code in {"job.unknown", "job.not_pending"}
+        match sent.kind:
+            case "start":
+                self._stop(job.number)
+            case "hold":
+                del self.held[job.number]
+            case "release":
+                self._take_from_queue(job)
+                if not gone:
+                    self.held[job.number] = job
+                return
+            case "reject":
+                pass
+            case _:
+                return
+        if not gone:
+            self._return(job)
 
     def _load(self, state: StateDict) -> None:
         """Begin anew from a full state."""
         self.queue = Queue()
+        self.held = {}
+        holds = set(state["held"])
         for wire in state["pending"]:
-            self.queue._add(self._job(wire))
+            if wire["job"] in holds:
+                self.held[wire["job"]] = self._job(wire)
+            else:
+                self.queue._add(self._job(wire))
         self.cluster = Cluster(self._groups)
         self.running = {}
         for entry in state["running"]:
@@ -322,7 +450,12 @@ class View:
             spans = merged(entry["allocation"][0])
             self.cluster.take(job.shape, spans)
             self.running[job.number] = RunningJob(job, entry["start_us"], spans)
-        self._timer = max((timer["timer"] for timer in state["timers"]), default=self._timer)
+        for first, last, _, service in state["nodes"]:
+            if service == "down":
+                self.cluster.go_down(first, last)
+        self.timers = {timer["timer"]: timer["at_us"] for timer in state["timers"]}
+        self._timer = max(self.timers, default=self._timer)
+        self.exhausted = state["exhausted"]
         watchers, self._watchers = self._watchers, []
         for watcher in watchers:
             watcher.reloaded()

@@ -148,7 +148,8 @@ class Session:
     Attributes:
         simulation: The engine, from the moment the session is open.
         terms: What was agreed on, likewise.
-        token: Proves whose session it is; another after every resume.
+        token: Proves whose session it is. It stays the same: a dispatcher that dies between a
+            welcome and noting it must be able to come back.
         epoch: Counts the dispatchers that have taken the session up.
         name: What it is called on the wire, where it is one of several.
     """
@@ -252,7 +253,7 @@ class Session:
     def _welcome(self, hello: HelloBody, *, resumed: bool) -> WelcomeBody:
         offer, terms = self.offer, self.terms
         self.epoch += 1
-        self.token = secrets.token_hex(16)
+        self.token = self.token or secrets.token_hex(16)
         self._state_mode = (hello.get("capabilities") or {}).get("state") or "events"
         self._state_due = resumed
         return {

@@ -115,6 +115,8 @@ def test_a_full_state_replaces_what_was_known():
         "running": [{"job": wire_job(4, 3), "start_us": 2, "allocation": [[[0, 0, 2], [1, 1, 1]]]}],
         "nodes": [],
         "timers": [{"timer": 6, "at_us": 9}],
+        "held": [],
+        "exhausted": False,
     }
     shown.update(request(submitted(5), state=state))
 

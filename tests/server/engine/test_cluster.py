@@ -80,7 +80,7 @@ def test_placing_and_releasing_agree_with_a_plain_count(groups, steps):
             held.append((asked, allocation))
         seen = [
             dict(zip(cluster.kinds, free, strict=True))
-            for first, last, free in cluster.runs()
+            for first, last, free, _ in cluster.runs()
             for _ in range(first, last + 1)
         ]
         assert seen == [{kind: free.get(kind, 0) for kind in cluster.kinds} for free in plain.free]
@@ -157,7 +157,7 @@ def test_a_hundred_thousand_nodes_are_one_run():
     whole = job(100_000, SHAPES[0])
     cluster.take(whole, cluster.place(whole))
 
-    assert list(cluster.runs()) == [(0, 99_999, (0,))]
+    assert list(cluster.runs()) == [(0, 99_999, (0,), False)]
 
 
 def test_memory_of_any_amount_does_not_fill_the_memory():
@@ -170,4 +170,4 @@ def test_memory_of_any_amount_does_not_fill_the_memory():
 
     assert len(cluster._known) <= 4096
     assert all(len(load.steps) <= 4096 for load in cluster._known.values())
-    assert list(cluster.runs()) == [(0, 1, (4, 10**9))]
+    assert list(cluster.runs()) == [(0, 1, (4, 10**9), False)]

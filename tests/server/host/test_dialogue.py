@@ -7,6 +7,7 @@ import pytest
 
 from parley_conformance import ScriptedDispatcher
 from parley_protocol.codec import read_server_message
+from parley_protocol.messages import CLIENT_MESSAGES
 from tests.serving import (
     JOBS,
     SECOND,
@@ -67,7 +68,7 @@ def test_a_message_that_no_client_may_send_is_refused_and_the_session_survives(p
     answer = peer.say(kind, {})
 
     assert_refused(answer, "message.unknown", path="type")
-    assert answer["body"]["supported"] == ["bye", "decision.reply", "hello", "ping", "ready"]
+    assert answer["body"]["supported"] == sorted(CLIENT_MESSAGES)
     assert_completes(peer, request)
 
 
@@ -76,9 +77,10 @@ def test_a_message_that_no_client_may_send_is_refused_and_the_session_survives(p
     [
         pytest.param({"session": "another"}, "session.unknown", id="session"),
         pytest.param({"session": ""}, "session.unknown", id="no-session"),
-        pytest.param({"epoch": 2}, "session.unknown", id="epoch"),
-        pytest.param({"re": 0}, "sequence.mismatch", id="re-before"),
-        pytest.param({"re": 99}, "sequence.mismatch", id="re-after"),
+        pytest.param({"epoch": 2}, "epoch.future", id="epoch-after"),
+        pytest.param({"epoch": 0}, "epoch.stale", id="epoch-before"),
+        pytest.param({"re": 0}, "sequence.stale", id="re-before"),
+        pytest.param({"re": 99}, "sequence.future", id="re-after"),
     ],
 )
 def test_an_answer_to_something_else_is_refused_and_the_session_survives(peer, change, code):
@@ -107,7 +109,7 @@ def test_a_reply_sent_twice_is_carried_out_once(peer):
     following = peer.say("decision.reply", body, re=request["seq"])
     answer = peer.say("decision.reply", body, re=request["seq"])
 
-    assert_refused(answer, "sequence.mismatch")
+    assert_refused(answer, "sequence.stale")
     assert [outcome["status"] for outcome in following["body"]["outcomes"]] == ["applied"]
     assert_completes(peer, following)
 
@@ -116,7 +118,7 @@ def test_whoever_speaks_on_after_the_end_is_told(peer):
     go_on(peer, peer.open(**SNAPSHOT))
     answer = peer.say("ping", {})
 
-    assert_refused(answer, "message.unexpected")
+    assert_refused(answer, "session.over", fatal=True)
 
 
 # ---------------------------------------------------------------------- hello

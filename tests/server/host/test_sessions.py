@@ -44,6 +44,7 @@ class Hosted:
     def __init__(self, offer):
         self.sink = Keeping()
         self.session = Session(offer, self.sink)
+        self.transcript = None
 
     def finished(self, failure):
         self.sink.failure = failure

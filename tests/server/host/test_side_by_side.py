@@ -81,7 +81,7 @@ def test_a_hostile_peer_disturbs_no_other_session(server):
         go_on(alone, alone.open(**SNAPSHOT))
     with ScriptedDispatcher(server.endpoint) as honest:
         request = honest.open(**SNAPSHOT)
-        payloads = iter(UNDECODABLE.values())
+        payloads = iter(payload for _, payload in UNDECODABLE.values())
         while request["type"] == "decision.request":
             misbehave(server.endpoint, next(payloads))
             request = honest.reply(request, decide(request))
@@ -98,7 +98,7 @@ def test_another_peer_cannot_speak_in_a_session_that_is_not_its_own(lone, server
         thief.hello()
         guest = thief.say("bye", {}, **lone.session)
 
-    assert_refused(stranger, "message.unexpected")
+    assert_refused(stranger, "session.unknown")
     assert_refused(guest, "session.unknown")
     assert_completes(lone, request)
 
@@ -160,7 +160,7 @@ def test_a_large_map_with_a_key_that_stands_twice_keeps_nobody_waiting(tmp_path)
         peer.send_bytes(same_key_twice(40_000))
         answer = peer.receive()
 
-    assert_refused(answer, "encoding.malformed")
+    assert_refused(answer, "encoding.duplicate_key")
 
 
 @contextmanager

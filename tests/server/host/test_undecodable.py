@@ -24,37 +24,43 @@ from tests.serving import (
 # ---------------------------------------------------------------------- what cannot be decoded
 
 
-undecodable = pytest.mark.parametrize("payload", UNDECODABLE.values(), ids=UNDECODABLE.keys())
+undecodable = pytest.mark.parametrize(
+    ("code", "payload"), UNDECODABLE.values(), ids=UNDECODABLE.keys()
+)
 
 
 @undecodable
-def test_what_cannot_be_decoded_before_hello_is_refused_and_a_hello_still_taken(peer, payload):
+def test_what_cannot_be_decoded_before_hello_is_refused_and_a_hello_still_taken(
+    peer, code, payload
+):
     peer.send_bytes(payload)
     answer = peer.receive()
 
-    assert_refused(answer, "encoding.malformed")
+    assert_refused(answer, code)
     assert_completes(peer, peer.open(**SNAPSHOT))
 
 
 @undecodable
-def test_what_cannot_be_decoded_instead_of_ready_is_refused_and_the_session_survives(peer, payload):
+def test_what_cannot_be_decoded_instead_of_ready_is_refused_and_the_session_survives(
+    peer, code, payload
+):
     welcome = peer.hello(**SNAPSHOT)
     peer.send_bytes(payload)
     answer = peer.receive()
 
-    assert_refused(answer, "encoding.malformed")
+    assert_refused(answer, code)
     assert_completes(peer, peer.say("ready", {}, re=welcome["seq"]))
 
 
 @undecodable
 def test_what_cannot_be_decoded_instead_of_a_reply_is_refused_and_the_session_survives(
-    peer, payload
+    peer, code, payload
 ):
     request = peer.open(**SNAPSHOT)
     peer.send_bytes(payload)
     answer = peer.receive()
 
-    assert_refused(answer, "encoding.malformed")
+    assert_refused(answer, code)
     assert_completes(peer, request)
 
 
@@ -74,7 +80,7 @@ def test_a_message_one_deeper_than_is_allowed_is_refused(peer):
     peer.send_bytes(payload[:-1] + b"\x91" * 30 + b"\x90")
     answer = peer.receive()
 
-    assert_refused(answer, "encoding.malformed")
+    assert_refused(answer, "limit.depth")
 
 
 @pytest.mark.parametrize(

@@ -292,6 +292,7 @@ def test_final_states_are_batsim_s_words():
         *("NOT_SUBMITTED", "SUBMITTED", "RUNNING", "REJECTED"),
         *("COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"),
         *("COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED"),
+        "REQUEUED",  # the end of an attempt, for which Batsim has no word
     }
 
 
