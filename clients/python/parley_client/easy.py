@@ -73,8 +73,9 @@ class Easy(Rule):
     def _begin(self, view: View) -> None:
         self._kinds = kinds_of(view)
         self._releases = Releases()
+        self._ends: dict[int, int] = {}
         for running in view.running.values():
-            self._releases.add(estimated_end(running), running.job.chunks)
+            self._hold(running)
         self._heads: Heads | None = None
         self._lanes: Lanes | None = None
         if self._indexed:
@@ -98,14 +99,19 @@ class Easy(Rule):
 
     def started(self, running: RunningJob) -> None:
         """Take note of when a job is to end."""
-        self._releases.add(estimated_end(running), running.job.chunks)
+        self._hold(running)
         if self._lanes is not None:
             self._lanes.remove(running.job)
 
     def ended(self, running: RunningJob) -> None:
         """Forget a job."""
         self._kinds.remove(running.job)
-        self._releases.remove(estimated_end(running), running.job.chunks)
+        self._releases.remove(self._ends.pop(running.job.number), running.job.chunks)
+
+    def _hold(self, running: RunningJob) -> None:
+        # Kept: where decisions take time to take effect, the start is corrected afterwards.
+        end = self._ends[running.job.number] = estimated_end(running)
+        self._releases.add(end, running.job.chunks)
 
     def _act(self, view: View) -> None:
         job = view.queue.head

@@ -61,6 +61,7 @@ class Rule:
             self.ask = "always"
         self._view: View | None = None
         self._tick = -1
+        self._nodes_changed = False
 
     def decide(self, view: View) -> None:
         """Decide, if it is time to."""
@@ -69,6 +70,7 @@ class Rule:
             self._tick = -1
             self._begin(view)
             view.watch(self)
+        self._nodes_changed |= view.changed
         if self.interval_us is None:
             self._act(view)
         elif view.now_us % self.interval_us:
