@@ -2,8 +2,8 @@
 
     python tests/benchmarks/bench.py [--jobs N] [--trace FILE --nodes N] [FIGURE ...]
 
-Figures: in-process, easy, wire, memory, startup (all, if none is named). Without a trace they run on a
-generated workload of so many jobs. Each is a child process of its own, so that CPU and peak
+Figures: in-process, easy, wire, memory, startup (all, if none is named). Without a trace they run
+on a generated workload of so many jobs. Each is a child process of its own, so that CPU and peak
 memory are the operating system's figures of that process and its children alone; the wire is
 timed in turn with a bare ZeroMQ echo of two processes, because that floor moves with the machine.
 """

@@ -6,12 +6,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
 from parley_client.estimates import FOREVER, NEVER, estimated_end, planned_end, planned_length
-from parley_client.orders import OrderLike, in_order, order_of
+from parley_client.orders import Fifo, OrderLike, in_order, order_of
 from parley_client.plan import NodePlan, Reservation
 from parley_client.releases import Releases
 from parley_client.rules import Rule, at_least, kinds_of
 from parley_client.slots import ManyReservations, OneReservation
-from parley_client.waiting import Heads, Lanes
+from parley_client.waiting import Heads, Lanes, Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,10 +76,11 @@ class Easy(Rule):
         self._ends: dict[int, int] = {}
         for running in view.running.values():
             self._hold(running)
-        self._heads: Heads | None = None
+        self._heads: Heads | Line | None = None
         self._lanes: Lanes | None = None
         if self._indexed:
-            self._heads = Heads(self.order, view.queue)
+            alone = self.depth == 1 and isinstance(self.order, Fifo)
+            self._heads = Line(view.queue) if alone else Heads(self.order, view.queue)
             self._lanes = Lanes(self.backfill_order)
             for job in view.queue:
                 self._lanes.add(job)

@@ -11,7 +11,7 @@ from parley_client.durations import Duration, microseconds
 from parley_client.errors import WrongUsage
 from parley_client.orders import Fifo, Order, OrderLike, in_order, order_of
 from parley_client.slots import FreeSlots, SlotKinds
-from parley_client.waiting import Heads, Lanes
+from parley_client.waiting import Heads, Lanes, Line
 
 if TYPE_CHECKING:
     from parley_client.job import Job, RunningJob
@@ -141,8 +141,10 @@ class Strict(Rule):
     name = "strict"
 
     def _begin(self, view: View) -> None:
-        plain = isinstance(self.order, Fifo)
-        self._heads = Heads(self.order, view.queue) if self._indexed and not plain else None
+        self._heads: Heads | Line | None = None
+        if self._indexed:
+            plain = isinstance(self.order, Fifo)
+            self._heads = Line(view.queue) if plain else Heads(self.order, view.queue)
 
     def joined(self, job: Job) -> None:
         """Put a job in its place."""
@@ -152,9 +154,6 @@ class Strict(Rule):
     def _act(self, view: View) -> None:
         if self._heads is not None:
             self._heads.offer(view.start, refusals=1)
-        elif self._indexed:
-            while (job := view.queue.head) is not None and view.start(job):
-                pass
         else:
             for job in self._listed(view):
                 if not view.start(job):

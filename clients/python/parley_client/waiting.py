@@ -80,6 +80,22 @@ class Heads:
             heappush(heap, entry)
 
 
+class Line:
+    """The first job of the queue itself: all that a single head by submission needs."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+
+    def add(self, job: Job) -> None:
+        """A job joined the queue, which knows it."""
+
+    def offer(self, take: Callable[[Job], bool], *, refusals: int) -> None:  # noqa: ARG002 - `Heads`
+        """Offer jobs in order until one is not taken or none is left."""
+        queue = self._queue
+        while (job := queue.head) is not None and take(job):
+            pass
+
+
 class Lanes:
     """Jobs by the slots they ask for, each lane in order, with the least length of its blocks.
 
