@@ -8,18 +8,29 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypothesis import strategies as st
 
 from parley_server.engine import (
+    PAUSED,
     Annotate,
+    CancelWake,
     ChunkGroup,
+    Hold,
     Job,
     Kill,
     ListSource,
     NodeGroup,
+    NodesDown,
+    NodesUp,
+    OnNodeDown,
+    OnOverrun,
     Refuse,
     Reject,
+    Release,
+    Requeue,
     Shape,
     Simulation,
     Span,
     Start,
+    Stop,
+    Submit,
     Wake,
 )
 
@@ -127,6 +138,92 @@ class Whim:
                 return Start(index, job, (spans,))
             case _:
                 return Start(index, draw.choice([*simulation.pending, job]))
+
+
+class Whimsy(Whim):
+    """Decides at random about everything there is to decide."""
+
+    def __init__(self, seed: int, *, slow: bool = False) -> None:
+        super().__init__(seed)
+        self._slow = slow
+
+    def latency(self, point: DecisionPoint) -> int:
+        """Return how long an answer takes in simulated time."""
+        draw = random.Random(f"{self._seed}/{point.version}/{point.now}/latency")
+        return draw.choice((0, 0, 1, 2, 5)) if self._slow else 0
+
+    def _decision(self, index: int, simulation: Simulation, draw: random.Random) -> Decision:
+        job = draw.choice([*simulation.pending, *simulation.running, 0, 99])
+        match draw.randrange(30):
+            case 0 | 1:
+                return Requeue(index, job)
+            case 2 | 3:
+                return Hold(index, job)
+            case 4 | 5 | 6:
+                return Release(index, draw.choice([*simulation.holds, job]))
+            case 7 | 8:
+                return CancelWake(index, draw.choice([*simulation.timers, 0]))
+            case 9:
+                shape = draw.choice(SHAPES)
+                made = Job(0, draw.choice(("", "a", "b")), 0, draw.randrange(9), None, ())
+                made.request = (ChunkGroup(draw.randrange(1, 5), shape),)
+                return Submit(index, made, draw.choice((None, simulation.now + 2, -1)))
+            case 10 if not draw.randrange(8):
+                return Stop(index)
+            case _:
+                return super()._decision(index, simulation, draw)
+
+
+class World(NamedTuple):
+    """A case, with all that may go wrong on the machine, and the rules for it."""
+
+    case: Case
+    options: dict[str, Any]
+
+    def simulation(self, **options: Any) -> Simulation:
+        """Return a simulation from its beginning."""
+        return self.case.simulation(**self.options, **options)
+
+
+@st.composite
+def worlds(draw) -> World:
+    """Return a case whose nodes go down and come back."""
+    case = draw(cases())
+    last = sum(group.count for group in case.groups) - 1
+    changes = []
+    for at, first, length, up in draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, 25), st.integers(0, last), st.integers(0, last), st.booleans()
+            ),
+            max_size=6,
+        )
+    ):
+        nodes = ((first, min(last, first + length)),)
+        changes.append(NodesUp(at, nodes) if up else NodesDown(at, nodes))
+    options = {
+        "changes": changes,
+        "on_node_down": draw(st.sampled_from(OnNodeDown)),
+        "on_overrun": draw(st.sampled_from(OnOverrun)),
+        "ask_always": draw(st.booleans()),
+        "atomic": draw(st.booleans()),
+    }
+    return World(case, options)
+
+
+def play(simulation: Simulation, whim: Whimsy, *, steps: int = 300, look=None) -> None:
+    """Go on for so many decision points, or to the end; *look* sees every step."""
+    while steps:
+        point = simulation.advance()
+        if look is not None:
+            look(simulation)
+        if point is None:
+            return
+        if point is not PAUSED:
+            simulation.apply(whim(simulation, point), latency=whim.latency(point))
+            steps -= 1
+        if look is not None:
+            look(simulation)
 
 
 def drive(simulation: Simulation, decide, *, steps: int | None = None) -> None:

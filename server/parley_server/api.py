@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from parley_server.engine import Simulation
     from parley_server.running import Trace
 
-__all__ = ["RunResult", "load_scenario", "run", "run_scenario"]
+__all__ = ["RunResult", "load_resumed", "load_scenario", "run", "run_scenario"]
 
 
 def run(
@@ -49,6 +49,10 @@ def run(
     seed: int | None = None,
     deadline: str | int | None = None,
     strict: bool | None = None,
+    on_node_down: str | None = None,
+    session: Mapping[str, Any] | None = None,
+    transcript: str | Path | None = None,
+    journal: bool = False,
     force: bool = False,
     audit: bool = False,
     progress: Callable[[Simulation], None] | None = None,
@@ -78,6 +82,10 @@ def run(
         seed: For all that is random.
         deadline: Wall time for each answer of a child process; seconds, or text such as `5m`.
         strict: A dropped line or a job that can never fit is an error.
+        on_node_down: `kill` or `requeue`: what becomes of the jobs on a node that goes down.
+        session: Settings of the session: `on_reject`, `latency` and so on, as in a scenario.
+        transcript: A file for every message.
+        journal: Keep every reply, so that the run can be taken up again if it breaks off.
         force: Replace another run in *out*.
         audit: Check every invariant after every step; slow, for tests.
         progress: Called about ten times a second with the simulation.
@@ -118,14 +126,24 @@ def run(
         external=external,
         command=command,
         out=out,
+        on_node_down=on_node_down,
     )
+    if session is not None:
+        settings["session"] = dict(session)
     resolved = load_scenario(scenario, settings)
     objects: dict[str, Any] = {}
     if policy is not None and named is None:
         objects["policy"] = policy
     if allocator is not None and placed is None:
         objects["allocator"] = allocator
-    options = RunOptions(force=force, audit=audit, progress=progress, trace=trace)
+    options = RunOptions(
+        force=force,
+        audit=audit,
+        progress=progress,
+        trace=trace,
+        transcript=None if transcript is None else Path(transcript),
+        journal=journal,
+    )
     return run_scenario(resolved, options, **objects)
 
 
@@ -162,3 +180,41 @@ def load_scenario(
     if scenario is None:
         return scenario_of(changes)
     return read_scenario(Path(scenario), changes)
+
+
+def load_resumed(
+    directory: Path, changes: Mapping[str, Mapping[str, Any]], scenario: Path | None = None
+) -> Scenario:
+    """Return the scenario of a run that broke off, to be taken up by `run_scenario`.
+
+    Args:
+        directory: Where the run lies.
+        changes: Another dispatcher, or other patience with it; nothing else can be another.
+        scenario: Must not be named: the directory holds it.
+
+    Raises:
+        UsageError: No run lies there, or a change is one of the simulation.
+    """
+    if scenario is not None:
+        raise UsageError(f"--resume takes its scenario from {directory}; name no other")
+    path = directory / "scenario.toml"
+    if not path.is_file():
+        raise UsageError(f"{directory}: holds no run to be resumed (no {path.name})")
+    for table, settings in changes.items():
+        for key in settings:
+            if table != "dispatcher" and (table, key) not in _MAY_CHANGE:
+                raise UsageError(
+                    f"{key.replace('_', '-')} cannot be another in a run that has begun; "
+                    "--resume takes a dispatcher and patience with it"
+                )
+    return read_scenario(path, {**changes, "results": {"out": str(directory.absolute())}})
+
+
+_MAY_CHANGE = frozenset(
+    {
+        ("run", "deadline"),
+        *(("session", key) for key in ("on_timeout", "on_disconnect", "reconnect", "restarts")),
+        ("session", "state_digest"),
+    }
+)
+"""Settings that have to do with the dispatcher's process, not with what is simulated."""

@@ -187,6 +187,8 @@ class Run:
         self._source: SwfSource | None = None
         self._failure: ParleyError | None = None
         self._summary: dict[str, Any] | None = None
+        if options.transcript is not None and options.transcript.exists() and not options.force:
+            raise UsageError(f"{options.transcript}: is there already; --force replaces it")
         if options.resume:
             self.files = reopen_directory(directory)
             self._journal: Journal | None = Journal.reopen(self.files.journal, preparation.digest)

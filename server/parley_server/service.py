@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from parley_server.errors import OutputError, ParleyError, RunFailed, UsageError
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from parley_protocol.messages import HelloBody
     from parley_server.host.session import Session
+    from parley_server.host.wire import Curve
     from parley_server.running import Trace
     from parley_server.scenario import Scenario
 
@@ -28,6 +30,9 @@ class Service:
         endpoint: Where to listen.
         out: Runs go to `out/1`, `out/2` and so on.
         sessions: How many to host before it ends; None is without limit.
+        at_once: How many of them at the same time; None is without limit.
+        curve: Keys, without which only this machine is listened to.
+        transcript: A file for the messages of each session; its number is put into the name.
         force: Replace runs that lie in *out*.
         report: Called at the end of each run, with its directory and what broke it off, if so.
         trace: Is told of each message.
@@ -50,6 +55,9 @@ class Service:
         out: Path,
         *,
         sessions: int | None = None,
+        at_once: int | None = None,
+        curve: Curve | None = None,
+        transcript: Path | None = None,
         force: bool = False,
         report: Report | None = None,
         trace: Trace | None = None,
@@ -66,9 +74,12 @@ class Service:
         self._report = report
         self._poll = poll
         self._options = RunOptions(force=force)
+        self._transcript = transcript
         self._count = 0
         self.failed = 0
-        self._router = Router(endpoint, self._open, limit=sessions, trace=trace)
+        self._router = Router(
+            endpoint, self._open, limit=sessions, at_once=at_once, curve=curve, trace=trace
+        )
         self.endpoint = self._router.endpoint
 
     def run(self) -> None:
@@ -84,7 +95,11 @@ class Service:
     def _open(self, hello: HelloBody) -> _Served:
         prepared: Preparation = offered_scenario(hello, self._offered)
         self._count += 1
-        run = Run(prepared, self._out / str(self._count), self._options)
+        options = self._options
+        if self._transcript is not None:
+            name = f"{self._transcript.stem}-{self._count}{self._transcript.suffix}"
+            options = replace(options, transcript=self._transcript.with_name(name))
+        run = Run(prepared, self._out / str(self._count), options)
         return _Served(run, self._ended)
 
     def _ended(self, run: Run, failure: ParleyError | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,10 +28,22 @@ def dispatch(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter of the policy."),
     ] = None,
+    session_file: Annotated[
+        Path | None,
+        typer.Option(help="Keeps what it takes to go on after a crash; if it is there, go on."),
+    ] = None,
+    curve_server: Annotated[
+        Path | None, typer.Option(help="The server's public certificate.")
+    ] = None,
+    curve_secret: Annotated[Path | None, typer.Option(help="One's own secret certificate.")] = None,
 ) -> None:
     """Decide for a server, by a built-in policy, until its run is over."""
-    from parley_client.__main__ import dispatch as decide  # noqa: PLC0415 - not for --help
+    from parley_client.__main__ import ConnectionOptions  # noqa: PLC0415 - not for --help
+    from parley_client.__main__ import dispatch as decide  # noqa: PLC0415
 
     named = {"order": order, "depth": depth, "backfill_order": backfill_order}
     more = {"interval": interval, "examine": examine}
-    raise typer.Exit(decide(connect, policy, allocator, settings or (), **named, **more))
+    connection = ConnectionOptions(session_file, curve_server, curve_secret)
+    raise typer.Exit(
+        decide(connect, policy, allocator, settings or (), connection=connection, **named, **more)
+    )

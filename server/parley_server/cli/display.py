@@ -103,6 +103,10 @@ def warn_of_losses(summary: Mapping[str, Any]) -> None:
     ]
     if others:
         _warn(f"{source}: lines dropped by rule: {', '.join(others)}")
+    if summary["end"]["reason"] == "stopped":
+        left = summary["jobs"]["running"] + summary["jobs"]["pending"]
+        at = summary["end"]["simulated_time"]
+        _warn(f"the dispatcher stopped the run at {at} s; {left:,} jobs were running or pending")
     never = summary["jobs"].get("never_fit", 0)
     if never:
         _warn(f"{never:,} jobs rejected: they ask for more than the empty machine has")
@@ -121,15 +125,23 @@ def _digest(kind: str, body: Any) -> str:
     match kind:
         case "hello":
             client = body["client"]
-            return f"{client['name']} {client['version']}, ask {body.get('ask', 'always')}"
+            again = f", resumes {body['resume']['session']}" if body.get("resume") else ""
+            return f"{client['name']} {client['version']}, ask {body.get('ask', 'always')}{again}"
         case "welcome":
             scenario, platform = body["scenario"], body["platform"]
-            return f"{scenario['name']}, {platform['node_count']} nodes, seed {body['seed']}"
+            again = ", resumed" if body["resumed"] else ""
+            return f"{scenario['name']}, {platform['node_count']} nodes, seed {body['seed']}{again}"
         case "decision.request":
             return _request_digest(body)
         case "decision.reply":
             decisions = body["decisions"]
             return "; ".join(map(_decision_digest, decisions)) or "nothing"
+        case "state.snapshot":
+            return _state_digest(body["state"])
+        case "progress":
+            return body.get("note") or ""
+        case "progress.ack":
+            return f"{body['deadline_ms'] / 1000:g} s from now"
         case "session.end":
             return f"{body['reason']} at {_at(body['now_us'])}"
         case "error":
@@ -142,7 +154,7 @@ def _digest(kind: str, body: Any) -> str:
 def _request_digest(body: Any) -> str:
     parts = [f"at {_at(body['now_us'])}"]
     for event in body["events"]:
-        subject = event.get("job", event.get("timer"))
+        subject = event.get("job", event.get("timer", _ranges(event.get("nodes"))))
         if isinstance(subject, dict):
             chunks = sum(group["chunks"] for group in subject["request"])
             parts.append(f"{event['kind']} {subject['job']} ({chunks} chunks)")
@@ -156,12 +168,18 @@ def _request_digest(body: Any) -> str:
     )
     state = body.get("state")
     if state is not None:
-        parts.append(f"state: {len(state['pending'])} pending, {len(state['running'])} running")
+        parts.append(f"state: {_state_digest(state)}")
     return "; ".join(parts)
+
+
+def _state_digest(state: Any) -> str:
+    return f"{len(state['pending'])} pending, {len(state['running'])} running"
 
 
 def _decision_digest(decision: Any) -> str:
     subject = decision.get("job", decision.get("timer", ""))
+    if isinstance(subject, dict):
+        subject = subject.get("name") or "a job"
     allocation = decision.get("allocation")
     where = ""
     if allocation:
@@ -171,9 +189,15 @@ def _decision_digest(decision: Any) -> str:
             for first, last, _ in group
         )
         where = f" on {spans}"
-    at = f" at {_at(decision['at_us'])}" if "at_us" in decision else ""
+    at = f" at {_at(decision['at_us'])}" if decision.get("at_us") is not None else ""
     reason = f" ({decision['reason']})" if decision.get("reason") else ""
     return f"{decision['kind']} {subject}{where}{at}{reason}"
+
+
+def _ranges(nodes: Any) -> str | None:
+    if nodes is None:
+        return None
+    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in nodes)
 
 
 def _at(microseconds: int) -> str:

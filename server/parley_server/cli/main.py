@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parley_server.cli.dispatch import dispatch
+from parley_server.cli.keys import keys
 from parley_server.cli.policies import policies
+from parley_server.cli.replay import check, replay
 from parley_server.cli.run import CommandAfterDashes, run
 from parley_server.cli.schema import schema
 from parley_server.cli.serve import serve
@@ -76,6 +78,11 @@ app.command(epilog=EXIT_STATUS)(_ending(serve))
 app.command()(_ending(dispatch))
 app.command()(_ending(policies))
 app.command()(_ending(schema))
+app.command()(_ending(keys))
+app.command(cls=CommandAfterDashes)(_ending(replay))
+transcripts = typer.Typer(name="transcript", help="Recorded dialogues.", no_args_is_help=True)
+transcripts.command("check")(_ending(check))
+app.add_typer(transcripts)
 
 
 def _show_version(wanted: bool) -> None:

@@ -95,6 +95,49 @@ def run(
     strict: Annotated[
         bool | None, typer.Option("--strict", help="A dropped line or rejected job is an error.")
     ] = None,
+    on_node_down: Annotated[
+        str | None, typer.Option(help="Jobs on a node that goes down: kill, or requeue.")
+    ] = None,
+    on_reject: Annotated[
+        str | None, typer.Option(help="A refused decision: report it, reask, or fail the run.")
+    ] = None,
+    reasks: Annotated[
+        int | None, typer.Option(help="How often one instant is asked about again; 3.")
+    ] = None,
+    on_timeout: Annotated[
+        str | None, typer.Option(help="A late reply: fail, take it as empty, or detach.")
+    ] = None,
+    on_disconnect: Annotated[
+        str | None, typer.Option(help="A child that is gone: fail, or wait and start it again.")
+    ] = None,
+    reconnect: Annotated[
+        str | None, typer.Option(help="How long to wait for a resume, in wall time; 60s.")
+    ] = None,
+    restarts: Annotated[
+        int | None, typer.Option(help="How often a child is started again; 3.")
+    ] = None,
+    latency: Annotated[
+        str | None,
+        typer.Option(help="What a decision takes: zero, fixed:5s, scaled:2, or measured."),
+    ] = None,
+    dynamic_jobs: Annotated[
+        bool | None, typer.Option("--dynamic-jobs", help="The dispatcher may submit jobs.")
+    ] = None,
+    state_digest: Annotated[
+        bool | None,
+        typer.Option("--state-digest", help="Let the dispatcher check its mirror; slow."),
+    ] = None,
+    transcript: Annotated[
+        Path | None, typer.Option(help="A file for every message, as parley replay reads it.")
+    ] = None,
+    journal: Annotated[
+        bool,
+        typer.Option("--journal", help="Keep every reply, so that --resume can take the run up."),
+    ] = False,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Take up the run in this directory where its journal ends."),
+    ] = None,
     external: Annotated[
         bool | None,
         typer.Option("--external", help="The built-in policy in a child process, over ZeroMQ."),
@@ -118,7 +161,7 @@ def run(
     The dispatcher is a built-in policy, or any command behind `--`: {endpoint} in it is replaced
     by where the server listens, and PARLEY_ENDPOINT is set to the same.
     """
-    from parley_server.api import load_scenario, run_scenario  # noqa: PLC0415 - not for --help
+    from parley_server.api import load_resumed, load_scenario, run_scenario  # noqa: PLC0415 - not for --help
     from parley_server.cli.display import (  # noqa: PLC0415
         progress_on,
         show_result,
@@ -164,12 +207,25 @@ def run(
         external=external,
         command=command,
         out=out,
+        on_node_down=on_node_down,
+        on_reject=on_reject,
+        reasks=reasks,
+        on_timeout=on_timeout,
+        on_disconnect=on_disconnect,
+        reconnect=reconnect,
+        restarts=restarts,
+        latency=latency,
+        dynamic_jobs=dynamic_jobs,
+        state_digest=state_digest,
     )
-    if scenario is None and swf is None:
-        raise UsageError("what is to be simulated? name a scenario file, or a trace with --swf")
-    if scenario is None and nodes is None and platform is None:
-        raise UsageError("on which machine? give --nodes or --platform")
-    resolved = load_scenario(scenario, changes)
+    if resume is not None:
+        resolved = load_resumed(resume, changes, scenario)
+    else:
+        if scenario is None and swf is None:
+            raise UsageError("what is to be simulated? name a scenario file, or a trace with --swf")
+        if scenario is None and nodes is None and platform is None:
+            raise UsageError("on which machine? give --nodes or --platform")
+        resolved = load_scenario(scenario, changes)
     if dry_run:
         prepared = Preparation(resolved)
         prepared.check_first_job()
@@ -182,6 +238,9 @@ def run(
         force=force,
         progress=progress.show if progress else None,
         trace=trace_line if trace else None,
+        transcript=transcript,
+        journal=journal,
+        resume=resume is not None,
         poll=Interrupts().poll,
     )
     try:

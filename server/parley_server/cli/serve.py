@@ -22,6 +22,23 @@ def serve(
     sessions: Annotated[
         int | None, typer.Option(min=1, help="End after so many; without, at Ctrl-C.")
     ] = None,
+    max_sessions: Annotated[
+        int | None, typer.Option(min=1, help="How many at once; more are turned away.")
+    ] = None,
+    curve_secret: Annotated[
+        Path | None, typer.Option(help="The server's secret certificate; parley keys makes it.")
+    ] = None,
+    curve_clients: Annotated[
+        Path | None,
+        typer.Option(
+            help="A directory of the public certificates of those who are let in; without it, "
+            "whoever knows the server's."
+        ),
+    ] = None,
+    transcript: Annotated[
+        Path | None,
+        typer.Option(help="A file for every message; the session's number is put in its name."),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace other runs in that directory.")
     ] = False,
@@ -34,10 +51,13 @@ def serve(
     from parley_server.api import load_scenario  # noqa: PLC0415 - not for --help
     from parley_server.cli.display import trace_line  # noqa: PLC0415
     from parley_server.cli.interrupts import Interrupts  # noqa: PLC0415
+    from parley_server.host.wire import Curve  # noqa: PLC0415
     from parley_server.service import Service  # noqa: PLC0415
 
     if out is None:
         raise UsageError("where do the results go? name a directory with --out")
+    if curve_clients is not None and curve_secret is None:
+        raise UsageError("--curve-clients goes with --curve-secret, the server's own key")
 
     def report(directory: Path, failure: ParleyError | None) -> None:
         if failure is not None:
@@ -50,6 +70,9 @@ def serve(
         bind,
         out,
         sessions=sessions,
+        at_once=max_sessions,
+        curve=None if curve_secret is None else Curve(curve_secret, curve_clients),
+        transcript=transcript,
         force=force,
         report=report,
         trace=trace_line if trace else None,
