@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parley_client import Dispatcher
 from parley_server.engine import ListSource, NodeGroup, OnOverrun
+from parley_server.host.conduct import Conduct
 from parley_server.host.inprocess import run_in_process
 from parley_server.host.session import Offer, Session
 
@@ -52,6 +53,7 @@ def schedule(
     ask=None,
     kills=True,
     seed=0,
+    **conduct: Any,
 ) -> dict[str, Placed]:
     """Return what became of each job, by its name; of a requeued one, in its last attempt."""
     if isinstance(groups, int):
@@ -66,6 +68,8 @@ def schedule(
         on_overrun=OnOverrun.KILL if kills else OnOverrun.RUN,
         seed=seed,
         audit=True,
+        changes=conduct.pop("changes", ()),
+        conduct=Conduct(state_digest=True, **conduct),
     )
     session = Session(offer, kept)
     run_in_process(session, Dispatcher(policy, allocator=allocator, ask=ask), kept)

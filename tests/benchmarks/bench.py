@@ -2,8 +2,8 @@
 
     python tests/benchmarks/bench.py [--jobs N] [--trace FILE --nodes N] [FIGURE ...]
 
-Figures: in-process, wire, memory, startup (all, if none is named). Without a trace they run on a
-generated workload of so many jobs. Each is a child process of its own, so that CPU and peak
+Figures: in-process, easy, wire, memory, startup (all, if none is named). Without a trace they run
+on a generated workload of so many jobs. Each is a child process of its own, so that CPU and peak
 memory are the operating system's figures of that process and its children alone; the wire is
 timed in turn with a bare ZeroMQ echo of two processes, because that floor moves with the machine.
 """
@@ -100,6 +100,12 @@ class Bench:
             peak = statistics.median(run["peak_mb"] for run in runs)
             tell(f"in-process {policy}, peak", peak, "MB")
 
+    def easy(self) -> None:
+        """Backfilling, where a pass that walks a long queue would show."""
+        run = self.run("--policy", "easy")
+        tell("in-process easy", run["cpu"], "s of CPU", f"{run['jobs']:,.0f} jobs")
+        tell("in-process easy, peak", run["peak_mb"], "MB")
+
     def wire(self) -> None:
         ratios, costs, walls = [], [], []
         for _ in range(ROUNDS):
@@ -168,7 +174,7 @@ def main() -> None:
     parser.add_argument("--trace", type=Path)
     parser.add_argument("--nodes", type=int, default=240)
     options = parser.parse_args()
-    known = ("in-process", "wire", "memory", "startup")
+    known = ("in-process", "easy", "wire", "memory", "startup")
     for name in options.figures:
         if name not in known:
             parser.error(f"no figure {name!r}; there are: {', '.join(known)}")

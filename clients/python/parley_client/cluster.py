@@ -146,8 +146,9 @@ class Cluster:
         return tuple(_most(shape, capacity) > 0 for _, capacity in self._groups)
 
     def capacities(self) -> list[Mapping[str, int]]:
-        """Return what each node has when it is empty; groups share theirs."""
-        return [capacity for count, capacity in self._groups for _ in range(count)]
+        """Return what each node has when it is empty: nothing where it is out of service."""
+        all_nodes = [capacity for count, capacity in self._groups for _ in range(count)]
+        return [{} if down else node for node, down in zip(all_nodes, self._down, strict=True)]
 
     def free_amount(self, node: int) -> int:
         """Return the sum of what is free on a node, over all resources."""
@@ -170,6 +171,8 @@ class Cluster:
         twin._free = {kind: free.copy() for kind, free in self._free.items()}
         twin._chunks = self._chunks.copy()
         twin._sealed = self._sealed.copy()
+        twin._down = self._down.copy()
+        twin._kinds = self._kinds
         twin._rooms = {}
         return twin
 

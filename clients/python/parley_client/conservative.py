@@ -34,7 +34,7 @@ class _Conservative(Rule):
 
     A running job that is overdue keeps its nodes until one second from now. A reservation that
     stood in its way, or that for any other reason did not come true, moves to the earliest place
-    not before its own; these are the only ones that ever move back.
+    not before its own; these are the only ones that ever move back, unless nodes go out of service.
     """
 
     ask: Ask = "always"
@@ -108,6 +108,9 @@ class _Conservative(Rule):
         self._choose_plan(view)
         self._plan.turn_to(now)
         overdue = self._mend(now)
+        if self._nodes_changed:
+            self._nodes_changed = False
+            self._plan_again(view)
         if early:
             self._move_up(view)
             lost = [place for place in self._in_plan_order() if place.start_us == FOREVER]
@@ -187,6 +190,15 @@ class _Conservative(Rule):
         for place in places:
             earliest = after if place.start_us == FOREVER else max(place.start_us, after)
             self._put(self._plan.find(place.job, earliest))
+
+    def _plan_again(self, view: View) -> None:
+        """Plan with the nodes there are now; what cannot keep its place goes back."""
+        places = self._in_plan_order()
+        self._places.clear()
+        self._plan = self._new_plan(view)
+        for place in places:
+            after = view.now_us if place.start_us == FOREVER else place.start_us
+            self._put(self._plan.find(place.job, after))
 
     def _choose_plan(self, view: View) -> None:
         """Count slots as long as that is exact; else plan nodes."""

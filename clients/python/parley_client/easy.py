@@ -6,12 +6,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
 from parley_client.estimates import FOREVER, NEVER, estimated_end, planned_end, planned_length
-from parley_client.orders import OrderLike, in_order, order_of
+from parley_client.orders import Fifo, OrderLike, in_order, order_of
 from parley_client.plan import NodePlan, Reservation
 from parley_client.releases import Releases
 from parley_client.rules import Rule, at_least, kinds_of
 from parley_client.slots import ManyReservations, OneReservation
-from parley_client.waiting import Heads, Lanes
+from parley_client.waiting import Heads, Lanes, Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,12 +73,14 @@ class Easy(Rule):
     def _begin(self, view: View) -> None:
         self._kinds = kinds_of(view)
         self._releases = Releases()
+        self._ends: dict[int, int] = {}
         for running in view.running.values():
-            self._releases.add(estimated_end(running), running.job.chunks)
-        self._heads: Heads | None = None
+            self._hold(running)
+        self._heads: Heads | Line | None = None
         self._lanes: Lanes | None = None
         if self._indexed:
-            self._heads = Heads(self.order, view.queue)
+            alone = self.depth == 1 and isinstance(self.order, Fifo)
+            self._heads = Line(view.queue) if alone else Heads(self.order, view.queue)
             self._lanes = Lanes(self.backfill_order)
             for job in view.queue:
                 self._lanes.add(job)
@@ -98,14 +100,19 @@ class Easy(Rule):
 
     def started(self, running: RunningJob) -> None:
         """Take note of when a job is to end."""
-        self._releases.add(estimated_end(running), running.job.chunks)
+        self._hold(running)
         if self._lanes is not None:
             self._lanes.remove(running.job)
 
     def ended(self, running: RunningJob) -> None:
         """Forget a job."""
         self._kinds.remove(running.job)
-        self._releases.remove(estimated_end(running), running.job.chunks)
+        self._releases.remove(self._ends.pop(running.job.number), running.job.chunks)
+
+    def _hold(self, running: RunningJob) -> None:
+        # Kept: where decisions take time to take effect, the start is corrected afterwards.
+        end = self._ends[running.job.number] = estimated_end(running)
+        self._releases.add(end, running.job.chunks)
 
     def _act(self, view: View) -> None:
         job = view.queue.head

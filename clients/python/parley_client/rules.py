@@ -11,7 +11,7 @@ from parley_client.durations import Duration, microseconds
 from parley_client.errors import WrongUsage
 from parley_client.orders import Fifo, Order, OrderLike, in_order, order_of
 from parley_client.slots import FreeSlots, SlotKinds
-from parley_client.waiting import Heads, Lanes
+from parley_client.waiting import Heads, Lanes, Line
 
 if TYPE_CHECKING:
     from parley_client.job import Job, RunningJob
@@ -61,6 +61,7 @@ class Rule:
             self.ask = "always"
         self._view: View | None = None
         self._tick = -1
+        self._nodes_changed = False
 
     def decide(self, view: View) -> None:
         """Decide, if it is time to."""
@@ -69,6 +70,7 @@ class Rule:
             self._tick = -1
             self._begin(view)
             view.watch(self)
+        self._nodes_changed |= view.changed
         if self.interval_us is None:
             self._act(view)
         elif view.now_us % self.interval_us:
@@ -139,8 +141,10 @@ class Strict(Rule):
     name = "strict"
 
     def _begin(self, view: View) -> None:
-        plain = isinstance(self.order, Fifo)
-        self._heads = Heads(self.order, view.queue) if self._indexed and not plain else None
+        self._heads: Heads | Line | None = None
+        if self._indexed:
+            plain = isinstance(self.order, Fifo)
+            self._heads = Line(view.queue) if plain else Heads(self.order, view.queue)
 
     def joined(self, job: Job) -> None:
         """Put a job in its place."""
@@ -150,9 +154,6 @@ class Strict(Rule):
     def _act(self, view: View) -> None:
         if self._heads is not None:
             self._heads.offer(view.start, refusals=1)
-        elif self._indexed:
-            while (job := view.queue.head) is not None and view.start(job):
-                pass
         else:
             for job in self._listed(view):
                 if not view.start(job):

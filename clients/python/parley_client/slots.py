@@ -53,10 +53,10 @@ class SlotKinds:
             del self._counts[kind]
 
     def _kind(self, shape: Shape) -> Kind:
-        if not shape.exclusive:
-            return shape
         kind = self._kinds.get(shape)
         if kind is None:
+            if not shape.exclusive:
+                return shape
             kind = self._kinds[shape] = self._cluster.kinds_of_nodes(shape)
         return kind
 

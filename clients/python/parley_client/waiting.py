@@ -66,15 +66,34 @@ class Heads:
         """Offer jobs in order, until so many were not taken or none is left."""
         heap, queue = self._heap, self._queue
         refused: list[tuple[Rank, Job]] = []
-        while heap and len(refused) < refusals:
+        while heap:
             job = heap[0][1]
             if job in queue and not take(job):
+                if len(refused) == refusals - 1:
+                    # The last to be refused stays where it is; mostly it is the only one.
+                    break
                 refused.append(heap[0])
             else:
                 self._kept.discard(job.number)
             heappop(heap)
         for entry in refused:
             heappush(heap, entry)
+
+
+class Line:
+    """The first job of the queue itself: all that a single head by submission needs."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+
+    def add(self, job: Job) -> None:
+        """A job joined the queue, which knows it."""
+
+    def offer(self, take: Callable[[Job], bool], *, refusals: int) -> None:  # noqa: ARG002 - `Heads`
+        """Offer jobs in order until one is not taken or none is left."""
+        queue = self._queue
+        while (job := queue.head) is not None and take(job):
+            pass
 
 
 class Lanes:

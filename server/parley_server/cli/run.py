@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -302,6 +303,8 @@ def run(
         prepared.check_first_job()
         typer.echo(resolved.resolved(prepared.machine), nl=False)
         return
+    # A simulation makes millions of objects and hardly a cycle: looking for them costs a tenth.
+    gc.set_threshold(100_000, 50, 100)
     progress = progress_on(sys.stderr, quiet=quiet or trace)
     options = RunOptions(
         force=force,

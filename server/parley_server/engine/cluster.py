@@ -422,6 +422,11 @@ class Cluster:
     def _change(self, first: int, last: int, demand: _Demand, chunks: int) -> None:
         """Put so many chunks on each node of a span, or take them off if negative."""
         loads, firsts, free = self._loads, self._firsts, self.free
+        index = bisect_right(firsts, first) - 1
+        if last < firsts[index + 1]:
+            # So it is for every whole node, whose neighbours are free with it or taken with it.
+            self._change_within(index, first, last + 1, demand, chunks)
+            return
         begin = bisect_left(firsts, first)
         if firsts[begin] != first:
             firsts.insert(begin, first)
@@ -444,3 +449,39 @@ class Cluster:
                 del loads[index]
                 del firsts[index]
             index -= 1
+
+    def _change_within(
+        self, index: int, first: int, behind: int, demand: _Demand, chunks: int
+    ) -> None:
+        """Change the nodes from *first* to before *behind*, all in one run: move its borders."""
+        loads, firsts = self._loads, self._firsts
+        load = loads[index]
+        after, change = load.steps.get((demand, chunks)) or self._step(load, demand, chunks)
+        if after is load:
+            return
+        for kind, amount in change:
+            self.free[kind] += (behind - first) * amount
+        right = index + 1
+        joins_right = firsts[right] == behind and right < len(loads) and loads[right] is after
+        if firsts[index] == first:
+            joins_left = index and loads[index - 1] is after
+            if firsts[right] == behind:
+                if joins_right:
+                    del loads[index], firsts[right]
+                else:
+                    loads[index] = after
+                if joins_left:
+                    del loads[index], firsts[index]
+            elif joins_left:
+                firsts[index] = behind
+            else:
+                loads.insert(index, after)
+                firsts.insert(right, behind)
+        elif joins_right:
+            firsts[right] = first
+        elif firsts[right] == behind:
+            loads.insert(right, after)
+            firsts.insert(right, first)
+        else:
+            loads[right:right] = (after, load)
+            firsts[right:right] = (first, behind)

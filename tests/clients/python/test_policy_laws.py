@@ -13,6 +13,8 @@ from parley_client.conservative import _Conservative
 from parley_client.estimates import FOREVER, planned_end
 from parley_client.orders import Scored, order_of
 from parley_client.slots import ManyReservations
+from parley_server.engine.events import NodesDown, NodesUp
+from parley_server.host.conduct import Latency
 from tests.scheduling import schedule
 from tests.strategies import SHAPES, Case, cases
 from tests.support import SECOND, jobs_of
@@ -69,6 +71,39 @@ def nobody(when, view):
 def test_no_decision_is_refused_and_no_job_forgotten(name, allocator, case, kills):
     policy = Watched(policy_named(name), nobody)
     placed = schedule(case.jobs, policy, groups=case.groups, allocator=allocator, kills=kills)
+
+    assert set(placed) == {job.name for job in case.jobs}
+
+
+@pytest.mark.parametrize("name", STARTING)
+@settings(max_examples=25)
+@given(case=in_seconds(), requeue=st.booleans(), at=st.integers(0, 9), during=st.integers(1, 9))
+def test_nodes_may_go_out_of_service_and_come_back(name, case, requeue, at, during):
+    changes = [
+        NodesDown(at * SECOND, ((0, 0),)),
+        NodesUp((at + during) * SECOND, ((0, 0),)),
+    ]
+    placed = schedule(
+        case.jobs,
+        Watched(policy_named(name), nobody),
+        groups=case.groups,
+        changes=changes,
+        on_node_down="requeue" if requeue else "kill",
+    )
+
+    assert set(placed) == {job.name for job in case.jobs}
+
+
+@pytest.mark.parametrize("name", STARTING)
+@settings(max_examples=25)
+@given(case=in_seconds(), latency=st.integers(1, 3 * SECOND))
+def test_decisions_may_take_their_time(name, case, latency):
+    placed = schedule(
+        case.jobs,
+        policy_named(name),
+        groups=case.groups,
+        latency=Latency("fixed", latency),
+    )
 
     assert set(placed) == {job.name for job in case.jobs}
 
