@@ -102,6 +102,7 @@ class TranscriptWriter:
         *,
         now_us: int,
         charged_us: int | None = None,
+        secret: str = "",
     ) -> str:
         """Return the line of a message.
 
@@ -111,6 +112,7 @@ class TranscriptWriter:
             message: What is in them, or None if they cannot be decoded.
             now_us: The simulated instant at which the session stands.
             charged_us: What the reply before it was charged, where decisions take time.
+            secret: The session's token, for messages that hold it where it does not belong.
         """
         self._count += 1
         line: dict[str, Any] = {"n": self._count, "dir": direction, "now_us": now_us}
@@ -121,6 +123,10 @@ class TranscriptWriter:
             if paths:
                 line["masked"] = paths
                 frame = encode(message, dialect_of(frame))
+        if secret and secret.encode() in frame:
+            line["masked"] = [*line.get("masked", ()), "*"]
+            frame = frame.replace(secret.encode(), b"*" * len(secret))
+            message = None if message is None else decode(frame, FROM_SERVER)
         line["bytes"] = frame.hex()
         line["view"] = message
         return self._line(line)

@@ -191,6 +191,8 @@ class Run:
         if options.resume:
             self.files = reopen_directory(directory)
             self._journal: Journal | None = Journal.reopen(self.files.journal, preparation.digest)
+            # Whether it is this run's is found out before any other file is touched.
+            self._journal.read_terms()
         else:
             self.files = prepare_directory(directory, force=options.force)
             self._journal = None
@@ -278,7 +280,7 @@ class Run:
     def _recover(self) -> None:
         """Repeat what the journal holds, without a dispatcher."""
         journal = self._journal
-        if journal is None or not journal.read_terms() or journal.terms is None:
+        if journal is None or journal.terms is None:
             return
         self.session.begin(journal.terms)
         answered = self.session.recover(self._ticking(journal.entries()))

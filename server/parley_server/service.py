@@ -93,8 +93,8 @@ class Service:
             self._router.close()
 
     def _open(self, hello: HelloBody) -> _Served:
-        prepared: Preparation = offered_scenario(hello, self._offered)
         self._count += 1
+        prepared: Preparation = offered_scenario(hello, self._offered)
         options = self._options
         if self._transcript is not None:
             name = f"{self._transcript.stem}-{self._count}{self._transcript.suffix}"

@@ -362,7 +362,7 @@ class World:
         """Take in a job that the dispatcher has made; return its number."""
         if at < self.now:
             raise SubmittedInThePast(at, self.now)
-        name = f"dyn!{job.name or len(self._names)}"
+        name = f"dyn!{job.name or self._unused_name()}"
         if name in self._names:
             raise NameTaken(name)
         if not self.cluster.could_ever_hold(job.request):
@@ -375,6 +375,13 @@ class World:
         self._agenda.enter_submission(at, job.number)
         self._progress = True
         return job.number
+
+    def _unused_name(self) -> int:
+        """Return how many jobs were brought in before, or the next number that names none."""
+        number = len(self._names)
+        while f"dyn!{number}" in self._names:
+            number += 1
+        return number
 
     def _annotate(self, job: Job, expected_start: Instant | None) -> None:
         if expected_start is not None:

@@ -17,9 +17,10 @@ from parley_protocol.errors import ProtocolError
 from parley_protocol.transcript import masked
 from parley_server.engine import PAUSED
 from parley_server.errors import ParleyError, RunFailed
+from parley_server.host.conduct import Conduct
 from parley_server.host.inprocess import BUDGET
 from parley_server.host.peer import Hosted, Peer
-from parley_server.host.session import STRIKES
+from parley_server.host.session import STRIKES, Terms
 from parley_server.host.wire import TICK_MS, Arrival, Curve, Wire
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Router:
         self._limit = limit
         self._at_once = at_once
         self._trace = trace
-        self._opened = 0
+        self._tried = self._opened = 0
         self.finished = 0
         self.refused: ProtocolError | None = None
         self._sessions: dict[str, Peer] = {}
@@ -184,22 +185,23 @@ class Router:
     def _opened_for(self, arrival: Arrival, message: Hello) -> Peer:
         body = message["body"]
         self._require_room()
+        # Before anything is made for it, such as a directory.
+        Terms.agreed(body, Conduct())
+        # Counted whatever comes of it: whoever keeps the runs counts their directories so.
+        self._tried += 1
         try:
             hosted = self._open(body)
         except ParleyError as error:
             raise ProtocolError("server.failed", str(error), fatal=True) from None
         try:
             welcome = hosted.session.open(body)
-        except ProtocolError as error:
-            hosted.finished(RunFailed("refused", f"the dispatcher was refused: {error}"))
-            raise
         except ParleyError as error:
             hosted.finished(error)
             raise ProtocolError("server.failed", str(error), fatal=True) from None
         if self._at_once is not None:
             welcome["limits"]["sessions"] = self._at_once
         self._opened += 1
-        hosted.session.name = str(self._opened)
+        hosted.session.name = str(self._tried)
         peer = Peer(arrival.identity, hosted, arrival.connection, arrival.envelope)
         self._sessions[peer.name] = peer
         self._welcome(peer, arrival, message, welcome)
@@ -227,6 +229,7 @@ class Router:
         peer.dialect = dialect_of(frame)
         transcript = peer.hosted.transcript
         if transcript is not None:
+            transcript.token = peer.session.token
             transcript.note("<", frame, message, now_us=peer.now)
         peer.conversation.follow(Role.CLIENT, "hello")
         self._say(peer, "welcome", welcome)
@@ -238,7 +241,8 @@ class Router:
             raise ProtocolError("limit.sessions", "no further session is taken here", fatal=True)
 
     def _is_over(self, name: str) -> bool:
-        return name.isdecimal() and name.isascii() and 0 < int(name[:20]) <= self._opened
+        number = int(name[:20]) if name.isascii() and name.isdecimal() else 0
+        return 0 < number <= self._tried and name == str(number)
 
     def _turn_away(self, message: Any) -> None:
         """Tell a stranger why a `ClientMessage` other than a hello is not listened to.
@@ -392,6 +396,7 @@ class Router:
     def _end(self, peer: Peer, body: Any) -> None:
         """Finish a run; a peer that owes a message is told when it comes."""
         failure: RunFailed | None = None
+        peer.now = body["now_us"]
         try:
             peer.session.require_completed()
         except RunFailed as error:

@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 class TranscriptFile:
     """A transcript that is being written.
 
+    Attributes:
+        token: The session's, once it has one: wherever it turns up, asterisks stand in its place.
+
     Raises:
         OutputError: The file cannot be created.
     """
 
     def __init__(self, path: Path, offer: Offer) -> None:
         self.path = path
+        self.token = ""
         self._writer = TranscriptWriter()
         try:
             self._file = path.open("w", encoding="utf-8", newline="\n")
@@ -53,7 +57,14 @@ class TranscriptFile:
             OutputError: It cannot be written.
         """
         self._write(
-            self._writer.message(direction, frame, message, now_us=now_us, charged_us=charged_us)
+            self._writer.message(
+                direction,
+                frame,
+                message,
+                now_us=now_us,
+                charged_us=charged_us,
+                secret=self.token,
+            )
         )
 
     def flush(self) -> None:
@@ -102,9 +113,8 @@ class Dialogue:
             OutputError: It cannot be written.
         """
         self._seq += 1
-        self._note(
-            ">", {**_ENVELOPE, "seq": self._seq, "type": kind, "body": body}, now_us, charged_us
-        )
+        message = {"v": 1, "type": kind, **_SESSION, "seq": self._seq, "body": body}
+        self._note(">", message, now_us, charged_us)
 
     def received(self, kind: str, body: Any, *, now_us: int) -> None:
         """Note a message from the dispatcher.
@@ -114,7 +124,7 @@ class Dialogue:
         """
         message: dict[str, Any] = {"v": 1, "type": kind, "body": body}
         if kind != "hello":
-            message = {**_ENVELOPE, "re": self._seq, "type": kind, "body": body}
+            message = {"v": 1, **_SESSION, "type": kind, "body": body, "re": self._seq}
         self._note("<", message, now_us, None)
 
     def _note(
@@ -125,4 +135,4 @@ class Dialogue:
         )
 
 
-_ENVELOPE = {"v": 1, "session": "1", "epoch": 1}
+_SESSION = {"session": "1", "epoch": 1}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from parley_protocol.codec import encode
 from parley_protocol.transcript import TranscriptWriter
 from tests.support import PARLEY, parley
 from tests.surviving import wait_for, watched, workload
@@ -279,7 +279,7 @@ def test_no_token_is_shown_to_whoever_reads_along(trace, tmp_path):
             said = client.lines
             client.wait()
         server.wait()
-    heard = "".join([*server.lines, *said, server.process.stdout.read()])
+        heard = "".join([*server.lines, *said, server.process.stdout.read()])
     transcript = tmp_path.joinpath("talk-1.jsonl").read_text()
 
     (token,) = tokens
@@ -486,8 +486,6 @@ def test_what_a_server_may_not_say_there_is_named(tmp_path):
     writer = TranscriptWriter()
     lines = [writer.header(scenario={"name": "x", "digest": "0"}, software={})]
     pong = {"v": 1, "type": "pong", "session": "1", "epoch": 1, "seq": 1, "body": {}}
-    from parley_protocol.codec import encode
-
     lines += [writer.message(">", encode(pong), pong, now_us=0), writer.footer()]
     path.write_text("".join(lines))
     process = parley("transcript", "check", path)
@@ -523,16 +521,20 @@ def test_a_server_killed_in_the_midst_leaves_a_transcript_that_can_be_replayed(t
     slow.write_text(
         "import time\n"
         "def decide(view):\n"
-        "    time.sleep(0.05)\n"
-        "    for job in view.pending:\n"
-        "        return\n"
+        "    time.sleep(0.002)\n"
+        "    for job in view.queue:\n"
+        "        view.start(job)\n"
     )
-    run = ("run", "--swf", trace, "--nodes", NODES, "--policy", f"{slow}:decide", "--external")
-    with watched(*run, "-q", "--out", tmp_path / "out", "--transcript", path) as server:
-        wait_for(lambda: path.exists() and path.stat().st_size > 10_000)
-        time.sleep(0.1)
+    named = ("--policy", f"{slow}:decide")
+    run = ("run", "--swf", trace, "--nodes", NODES, *named, "--external", "-q")
+    with watched(*run, "--out", tmp_path / "out", "--transcript", path) as server:
+        wait_for(lambda: server.process.poll() is None and path.exists())
+        wait_for(lambda: path.stat().st_size > 50_000)
         server.kill()
     check = parley("transcript", "check", path)
+    replayed = parley("replay", path, "--", *PARLEY, "dispatch", *named)
 
     assert check.returncode == 2
     assert check.stderr.startswith(f"parley: {path}: line ")
+    assert replayed.returncode == 0, replayed.stderr
+    assert "the same to the byte" in replayed.stdout
