@@ -462,9 +462,7 @@ def _place(dispatcher: Any, folder: Path) -> None:
                 settings[key] = str(folder / value)
 
 
-def scenario_of(
-    changes: Mapping[str, Mapping[str, Any]], tables: Mapping[str, Mapping[str, Any]] | None = None
-) -> Scenario:
+def scenario_of(changes: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Scenario:
     """Return the scenario that settings describe without a file.
 
     Args:
@@ -557,10 +555,11 @@ _EXCLUSIVE = {
 """Settings of a table that stand for one another: a flag of one set puts the file's others out."""
 
 
-def _scenario(
-    tables: dict[str, Any], changes: Mapping[str, Mapping[str, Any]], *, source: str
-) -> Scenario:
+def _scenario(tables: dict[str, Any], changes: Mapping[str, Any], *, source: str) -> Scenario:
     for table, settings in changes.items():
+        if not isinstance(settings, Mapping):
+            tables[table] = settings
+            continue
         given = {key: value for key, value in settings.items() if value is not None}
         section = tables.setdefault(table, {})
         if not isinstance(section, dict):

@@ -35,6 +35,7 @@ from parley_client import serve
 from parley_client.errors import ClientError
 from parley_protocol.codec import Dialect, encode
 from parley_protocol.examples import EXAMPLES, SESSION
+from parley_protocol.messages import CLIENT_MESSAGES
 from tests.benchmarks.bench import PARLEY, generate
 from tests.payloads import UNDECODABLE
 
@@ -48,11 +49,17 @@ NODES = 100
 JOBS = 60
 POLICY = "easy"
 
-WINDOW = 16
+WINDOW = 6
 """Frames that a hostile socket sends ahead of their answers."""
+
+STEPS = 10
+"""How often the memory is looked at."""
 
 PATIENCE = 20.0
 """Seconds after which an answer counts as missing."""
+
+PAUSE = 0.2
+"""Seconds between two sessions of an honest dispatcher."""
 
 LIFETIME = 4000
 """Frames after which a hostile socket vanishes without a word, and another takes its place."""
@@ -89,7 +96,10 @@ class Forge:
 
     def __init__(self, seed: int) -> None:
         self._draw = random.Random(seed)
-        self._messages = [dict(message) for message in (*SESSION, *EXAMPLES.values())]
+        every = [dict(message) for message in (*SESSION, *EXAMPLES.values())]
+        # What a client may say comes farther than what it may not.
+        mine = [message for message in every if message["type"] in CLIENT_MESSAGES]
+        self._messages = [*every, *mine, *mine]
         self._constructed = [*(payload for _, payload in UNDECODABLE.values()), *HOSTILE_JSON]
         self._mutations: Sequence[Callable[[bytes], bytes]] = (
             *(self._flip, self._cut, self._insert, self._drop, self._repeat, self._splice),
@@ -204,32 +214,29 @@ class Hostile:
         self._context = zmq.Context()
         self._socket = self._connected()
         self._session: dict[str, Any] = {}
-        self._greeted = False
+        self._struck_off = False
         self._sent = self._outstanding = 0
         self.answers: Counter[str] = Counter()
         self.unanswered = 0
 
-    def send(self) -> None:
-        """Send one frame, and read what answers are there."""
+    def send(self, given: list[bytes] | None = None) -> None:
+        """Send one message, by default a forged one, and read what answers are there."""
         self._sent += 1
         if self._sent % LIFETIME == 0:
             self.settle()
-            self._socket.close()
-            self._socket = self._connected()
-            self._session = {}
-        if self._greeted:
-            self._greeted = False
-            frames = [b"", encode({"v": 1, "type": "ready", **self._session, "body": {}})]
-        elif not self._session and self._draw.random() < 0.01:
-            frames = [b"", encode(_HELLO)]
-        else:
-            frames = self._forge.frames(self._session)
+            self._vanish()
+        if not self._session and not self._deaf and self._draw.random() < 0.02:
+            self._open()
+        elif self._struck_off and self._draw.random() < 0.7:
+            # Nobody reads on what it says; as another stranger it is heard again.
+            self.settle()
+            self._vanish()
+        frames = given or self._forge.frames(self._session)
         try:
             self._socket.send_multipart(frames, zmq.DONTWAIT)
         except zmq.Again:
             # A deaf one is not listened to for ever.
-            self._socket.close()
-            self._socket = self._connected()
+            self._vanish()
             return
         self._outstanding += 1
         if not self._deaf:
@@ -248,6 +255,22 @@ class Hostile:
         """Vanish without a word."""
         self._socket.close()
         self._context.term()
+
+    def _open(self) -> None:
+        """Behave, as far as the first request."""
+        self.settle()
+        # As a stranger it has been struck off.
+        self._vanish()
+        for message in (_HELLO, {"v": 1, "type": "ready", "body": {}}):
+            self._socket.send_multipart([b"", encode({**message, **self._session})])
+            self._outstanding += 1
+            self.settle()
+
+    def _vanish(self) -> None:
+        self._socket.close()
+        self._socket = self._connected()
+        self._session = {}
+        self._struck_off = False
 
     def _connected(self) -> zmq.Socket[bytes]:
         socket = self._context.socket(zmq.DEALER)
@@ -272,8 +295,8 @@ class Hostile:
     def _hear(self, message: Mapping[str, Any]) -> None:
         kind, body = message["type"], message["body"]
         self.answers[body["code"] if kind == "error" else kind] += 1
-        if kind == "welcome":
-            self._greeted = True
+        if kind == "error" and body["code"] == "message.undecodable":
+            self._struck_off = True
         if kind == "session.end" or (kind == "error" and body["fatal"]):
             self._session = {}
         elif "session" in message:
@@ -337,6 +360,7 @@ def decide_at(endpoint: str, count: int) -> int:
             except ClientError as error:
                 end = str(error)
             print(end, flush=True)
+            stopping.wait(PAUSE)
 
     threads = [threading.Thread(target=decide) for _ in range(count)]
     for thread in threads:
@@ -420,7 +444,11 @@ class Fuzz:
             Hostile(endpoint, forge, draw, deaf=number == 0) for number in range(options.sockets)
         ]
         try:
-            warm_up = max(options.frames // 10, 500)
+            # What costs most leaves its traces in the allocator: not to be taken for a leak.
+            for payload in [*COSTLY, *COSTLY]:
+                sockets[-1].send([b"", payload])
+                sockets[-1].settle()
+            warm_up = max(options.frames // 10, 1000)
             self._send(sockets, warm_up, draw)
             # Each has been through a whole session, and everything is imported that ever is.
             give_up = time.monotonic() + 60
@@ -429,9 +457,13 @@ class Fuzz:
             before = memory.memory_info().rss
             ended = honest.ends.total()
             began = time.perf_counter()
-            self._send(sockets, options.frames, draw)
+            course = []
+            for step in range(1, STEPS + 1):
+                due = options.frames * step // STEPS - options.frames * (step - 1) // STEPS
+                self._send(sockets, due, draw)
+                course.append(memory.memory_info().rss)
             took = time.perf_counter() - began
-            after = memory.memory_info().rss
+            after = course[-1]
             meanwhile = honest.ends.total() - ended
             alive = server.poll() is None
             finished = honest.finish()
@@ -446,7 +478,8 @@ class Fuzz:
             (f"{honest.ends.total():,}", f"honest sessions, {meanwhile:,} of them meanwhile"),
             (f"{unanswered:,}", "frames not answered"),
             (f"{before / 2**20:.1f}", "MB resident after the warm-up"),
-            (f"{after / 2**20:.1f}", f"MB in the end, {(after - before) / 2**20:+.1f}"),
+            (f"{after / 2**20:.1f}", f"MB in the end, {(after - before) / 2**20:+.1f}; on the way"),
+            ("", " ".join(f"{size / 2**20:.1f}" for size in course)),
             *((f"{count:,}", kind) for kind, count in sorted(answers.items())),
         ]
         for figure, name in figures:

@@ -71,11 +71,18 @@ class Queue:
 
 @dataclass(slots=True)
 class _Sent:
-    """A decision on its way; what to undo if it is refused."""
+    """A decision on its way; what it takes to undo it, and to do it again.
+
+    Attributes:
+        spans: Where a start put its job.
+        timer: The timer that is set or cancelled, for the instant *at_us*.
+    """
 
     kind: str
     job: Job | None = None
-    timer: int | None = None
+    spans: tuple[Span, ...] = ()
+    timer: int = 0
+    at_us: int = 0
 
 
 class View:
@@ -170,6 +177,7 @@ class View:
                 "allocation": [list(placed)],
             },
             job,
+            spans=placed,
         )
         return True
 
@@ -225,6 +233,7 @@ class View:
         self._decide(
             {"id": len(self._decisions), "kind": "wake", "timer": self._timer, "at_us": at_us},
             timer=self._timer,
+            at_us=at_us,
         )
         return self._timer
 
@@ -234,9 +243,14 @@ class View:
         Raises:
             ClientError: It does not.
         """
-        if self.timers.pop(timer, None) is None:
+        at_us = self.timers.pop(timer, None)
+        if at_us is None:
             raise ClientError(f"no timer {timer} waits")
-        self._decide({"id": len(self._decisions), "kind": "wake.cancel", "timer": timer})
+        self._decide(
+            {"id": len(self._decisions), "kind": "wake.cancel", "timer": timer},
+            timer=timer,
+            at_us=at_us,
+        )
 
     def submit(self, job: NewJobDict, *, at_us: int | None = None) -> None:
         """Bring in a job, now or at an instant to come; it is told like any other.
@@ -271,10 +285,16 @@ class View:
             raise ClientError(f"job {job.number} ({job.name}) is not pending")
 
     def _decide(
-        self, decision: DecisionDict, job: Job | None = None, *, timer: int | None = None
+        self,
+        decision: DecisionDict,
+        job: Job | None = None,
+        *,
+        spans: tuple[Span, ...] = (),
+        timer: int = 0,
+        at_us: int = 0,
     ) -> None:
         self._decisions.append(decision)
-        self._sent.append(_Sent(decision["kind"], job, timer))
+        self._sent.append(_Sent(decision["kind"], job, spans, timer, at_us))
 
     # ------------------------------------------------------------------ following the server
 
@@ -286,16 +306,22 @@ class View:
         self.rejected.clear()
         self.changed = False
         state = request.get("state")
-        # Backwards: a decision about a job may stand on one before it.
-        for outcome in reversed(request["outcomes"]):
-            if outcome["status"] != "applied" or "at_us" in outcome:
-                self._learn(outcome, told=state is not None)
-        self.rejected.reverse()
-        self._sent.clear()
         if state is not None:
+            self.rejected += (o for o in request["outcomes"] if o["status"] != "applied")
             self._load(state)
-        for event in request["events"]:
-            self._follow(event, told=state is not None)
+            for event in request["events"]:
+                self._follow(event, told=True)
+        elif any("at_us" in outcome for outcome in request["outcomes"]):
+            self._catch_up(request["outcomes"], request["events"])
+        else:
+            # Backwards: a decision about a job may stand on one before it.
+            for outcome in reversed(request["outcomes"]):
+                if outcome["status"] != "applied":
+                    self._undo(self._sent_as(outcome), str(outcome.get("code")))
+                    self.rejected.insert(0, outcome)
+            for event in request["events"]:
+                self._follow(event, told=False)
+        self._sent.clear()
         digest = request.get("state_digest")
         if digest is not None and digest != self.digest():
             raise ClientError(
@@ -394,50 +420,80 @@ class View:
         for watcher in self._watchers:
             watcher.joined(job)
 
-    def _learn(self, outcome: OutcomeDict, *, told: bool) -> None:
-        """Take in what became of a decision; if a full state comes with it, that says the rest."""
-        applied = outcome["status"] == "applied"
-        if not applied:
-            self.rejected.append(outcome)
-        if told or (applied and outcome.get("at_us") is None):
-            return
+    def _sent_as(self, outcome: OutcomeDict) -> _Sent:
+        """Return the decision that an outcome is of."""
         if outcome["id"] >= len(self._sent):
             raise ClientError(f"the server tells of decision {outcome['id']}, which was not sent")
-        sent = self._sent[outcome["id"]]
-        if not applied:
-            self._undo(sent, str(outcome.get("code")))
-        elif sent.kind == "start" and sent.job is not None:
-            self._started_later(self.running[sent.job.number], outcome["at_us"] or 0)
+        return self._sent[outcome["id"]]
 
-    def _started_later(self, running: RunningJob, at_us: int) -> None:
-        """Learn when a job really started; whoever watches is told it as another start."""
-        for watcher in self._watchers:
-            watcher.ended(running)
-            watcher.joined(running.job)
-        running.start_us = at_us
-        for watcher in self._watchers:
-            watcher.started(running)
+    def _catch_up(self, outcomes: Sequence[OutcomeDict], events: Sequence[Any]) -> None:
+        """Take in what happened while decisions were on their way, and then they.
+
+        Until then they hold nothing: a node may go down and come back meanwhile, and the start on
+        it take effect none the less. They do so behind the events of their instant, save for the
+        ends that they bring themselves.
+        """
+        for sent in reversed(self._sent):
+            self._undo(sent, "")
+        effect = max(outcome.get("at_us") or 0 for outcome in outcomes)
+        own = {sent.job.number for sent in self._sent if sent.kind == "start" and sent.job}
+        settled = False
+        for event in events:
+            ends_own = event["kind"] == "job.ended" and event["job"] in own
+            if not settled and (event["at_us"] > effect or ends_own):
+                settled = True
+                self._settle(outcomes)
+            self._follow(event, told=False)
+        if not settled:
+            self._settle(outcomes)
+
+    def _settle(self, outcomes: Sequence[OutcomeDict]) -> None:
+        for outcome in outcomes:
+            if outcome["status"] == "applied":
+                self._redo(self._sent_as(outcome), outcome.get("at_us") or self.now_us)
+            else:
+                self.rejected.append(outcome)
+
+    def _redo(self, sent: _Sent, at_us: int) -> None:
+        """Let a decision that was undone take effect at an instant."""
+        match sent:
+            case _Sent("start", Job() as job, spans):
+                self._run(job, spans, at_us)
+            case _Sent("reject", Job() as job):
+                self._take_from_queue(job)
+            case _Sent("hold", Job() as job):
+                self._take_from_queue(job)
+                self.held[job.number] = job
+            case _Sent("release", Job() as job):
+                del self.held[job.number]
+                self._return(job)
+            case _Sent("wake"):
+                self.timers[sent.timer] = sent.at_us
+            case _Sent("wake.cancel"):
+                self.timers.pop(sent.timer, None)
 
     def _undo(self, sent: _Sent, code: str) -> None:
-        if sent.timer is not None:
-            self.timers.pop(sent.timer, None)
-            return
-        job = sent.job
-        if job is None:
-            return
+        """Take a decision back that was refused with a code, or has not taken effect yet."""
         gone = code in {"job.unknown", "job.not_pending"}
-        match sent.kind:
-            case "start":
+        match sent:
+            case _Sent("start", Job() as job):
                 self._stop(job.number)
-            case "hold":
+            case _Sent("hold", Job() as job):
                 del self.held[job.number]
-            case "release":
+            case _Sent("reject", Job() as job):
+                pass
+            case _Sent("release", Job() as job):
                 self._take_from_queue(job)
                 if not gone:
                     self.held[job.number] = job
                 return
-            case "reject":
-                pass
+            case _Sent("wake"):
+                self.timers.pop(sent.timer, None)
+                return
+            case _Sent("wake.cancel"):
+                if code != "timer.unknown":
+                    self.timers[sent.timer] = sent.at_us
+                return
             case _:
                 return
         if not gone:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
 from parley_protocol.codec import encode
 from parley_protocol.transcript import TranscriptWriter
+from parley_server.cli.main import app
 from tests.support import PARLEY, parley
 from tests.surviving import wait_for, watched, workload
 
@@ -439,6 +442,14 @@ DAMAGES = [
 ]
 
 
+def here(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the command in this process: these are many, and none needs one of its own."""
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    return subprocess.CompletedProcess(
+        arguments, result.exit_code, stdout=result.stdout, stderr=result.stderr
+    )
+
+
 def assert_named(process: Any, path: Path, line: int) -> None:
     """The command ended with one clear line that names the file and the line."""
     told = own_words(process.stderr)
@@ -453,7 +464,7 @@ def test_a_damaged_line_is_named(outside, tmp_path, damage):
     line = damage(lines)
     path = tmp_path / "damaged.jsonl"
     path.write_text("".join(lines))
-    process = parley("transcript", "check", path)
+    process = here("transcript", "check", path)
 
     assert_named(process, path, line)
 

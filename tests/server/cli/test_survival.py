@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from parley_client.policies import POLICIES
 from parley_server.api import load_resumed, run, run_scenario
 from parley_server.errors import InputError
 from parley_server.running import RunOptions
@@ -238,6 +239,38 @@ def test_a_run_goes_on_with_another_dispatcher_in_another_process(trace, calm, e
 
     assert process.returncode == 0, process.stderr
     assert results_of(out) == expected
+
+
+REMEMBERING = frozenset(
+    {
+        *("conservative", "conservative-none", "conservative-submit-order"),
+        *("delayed", "prioritised", "timed-run"),
+    }
+)
+"""Policies that keep more in mind than the state of the machine and the queue tells."""
+
+
+@pytest.mark.parametrize("policy", sorted(set(POLICIES) - REMEMBERING - {"reject"}))
+def test_a_policy_that_looks_at_the_state_alone_goes_on_as_if_undisturbed(tmp_path, policy):
+    whole, out = resumed_in_the_middle(tmp_path, policy)
+
+    assert results_of(out) == results_of(whole)
+
+
+@pytest.mark.parametrize("policy", sorted(REMEMBERING))
+def test_a_policy_that_remembers_goes_on_as_if_undisturbed(tmp_path, policy):
+    whole, out = resumed_in_the_middle(tmp_path, policy)
+
+    assert results_of(out) == results_of(whole)
+
+
+def resumed_in_the_middle(folder: Path, policy: str) -> tuple[Path, Path]:
+    """Return the directories of a run and of its twin that broke off in the middle."""
+    whole = folder / "whole"
+    run(swf=workload(folder, 500), nodes=100, policy=policy, out=whole, journal=True)
+    out = broken_off(whole, folder / "out", lines=350)
+    resume(out)
+    return whole, out
 
 
 # ---------------------------------------------------------------------- journals
