@@ -250,8 +250,14 @@ def _entry(number: int, count: int, content: Mapping[str, Any]) -> Entry:
         view = content["view"]
     except (KeyError, TypeError, ValueError):
         raise TranscriptError(number, "dir, now_us, bytes and view are due on the line") from None
-    if direction not in {">", "<"}:
+    masked, charged_us = content.get("masked", []), content.get("charged_us")
+    if direction not in (">", "<"):
         raise TranscriptError(number, f"a direction is > or <, not {direction!r}")
+    for name, value in (("now_us", now_us), ("charged_us", charged_us)):
+        if type(value) is not int and (name == "now_us" or value is not None):
+            raise TranscriptError(number, f"{name} is whole microseconds, not {value!r}")
+    if not isinstance(masked, list) or not all(isinstance(path, str) for path in masked):
+        raise TranscriptError(number, f"masked is a list of paths, not {masked!r}")
     if view is not None and _decoded(number, frame, direction) != view:
         raise TranscriptError(number, "the view is not what the bytes say")
     return Entry(
@@ -260,8 +266,8 @@ def _entry(number: int, count: int, content: Mapping[str, Any]) -> Entry:
         frame,
         view,
         now_us,
-        tuple(content.get("masked", ())),
-        content.get("charged_us"),
+        tuple(masked),
+        charged_us,
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from parley_client.allocators import Allocator
-    from parley_protocol.messages import HelloBody
+    from parley_protocol.messages import DecisionRequestBody, HelloBody, WelcomeBody
     from parley_server.engine import Simulation
     from parley_server.host.journal import JournalEntry
+    from parley_server.host.session import Follower
     from parley_server.platform import PlatformDescription
     from parley_server.scenario import Scenario
     from parley_server.workload import WorkloadSource
@@ -222,8 +225,6 @@ class Run:
         failure: ParleyError | None = None
         reason: str | None = None
         try:
-            if self._options.resume:
-                self._recover()
             self._drive()
             self.session.require_completed()
         except ParleyError as error:
@@ -277,16 +278,32 @@ class Run:
             self._progressed_ns = clock_ns
             options.progress(self.session.simulation)
 
-    def _recover(self) -> None:
-        """Repeat what the journal holds, without a dispatcher."""
-        journal = self._journal
-        if journal is None or journal.terms is None:
-            return
-        self.session.begin(journal.terms)
-        answered = self.session.recover(self._ticking(journal.entries()))
+    def _recover(self, decider: Dispatcher | None) -> WelcomeBody | None:
+        """Repeat what the journal holds, without a dispatcher.
+
+        Args:
+            decider: Who decides in this process from there on. It is shown what was asked so far,
+                so that it remembers what it would: most policies need no more than the state, but
+                a plan of reservations is made of what came before.
+
+        Returns:
+            The decider's welcome, if it would have decided all that was decided.
+        """
+        journal, session = self._journal, self.session
+        if not self._options.resume or journal is None or journal.terms is None:
+            return None
+        session.begin(journal.terms)
+        welcome: WelcomeBody | None = None
+        follow: Follower | None = None
+        if decider is not None:
+            welcome = session.open(decider.hello())
+            decider.begin(welcome)
+            follow = partial(_agrees, decider)
+        answered, followed = session.recover(self._ticking(journal.entries()), follow)
         self._recorder.skip_requests(answered)
         journal.note_resumption()
-        self.session.epoch = journal.resumed
+        session.epoch = journal.resumed
+        return welcome if followed else None
 
     def _ticking(self, entries: Iterable[JournalEntry]) -> Iterator[JournalEntry]:
         for entry in entries:
@@ -296,8 +313,10 @@ class Run:
     def _drive(self) -> None:
         settings = self.scenario.dispatcher
         if self._decider is None and settings.command is not None:
+            self._recover(None)
             self._drive_child(settings.command)
         elif self._decider is None and settings.external:
+            self._recover(None)
             self._drive_child(
                 [
                     *(sys.executable, "-m", "parley_client", "--connect", "{endpoint}"),
@@ -313,6 +332,7 @@ class Run:
                 self,
                 trace=self._options.trace,
                 transcript=self.transcript,
+                welcome=self._recover(decider),
             )
 
     def _drive_child(self, command: Sequence[str]) -> None:
@@ -362,6 +382,11 @@ class Run:
         """Give whoever carries out the run a chance to end it."""
         if self._options.poll is not None:
             self._options.poll()
+
+
+def _agrees(decider: Dispatcher, request: DecisionRequestBody, decisions: Sequence[Any]) -> bool:
+    """Whether a decider replies what a journal holds."""
+    return bool(json.loads(json.dumps(decider.decide(request)["decisions"])) == list(decisions))
 
 
 def named_dispatcher(

@@ -16,6 +16,7 @@ import argparse
 import json
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -448,22 +449,18 @@ class Fuzz:
             for payload in [*COSTLY, *COSTLY]:
                 sockets[-1].send([b"", payload])
                 sockets[-1].settle()
-            warm_up = max(options.frames // 10, 1000)
-            self._send(sockets, warm_up, draw)
-            # Each has been through a whole session, and everything is imported that ever is.
+            warm_up = max(options.frames // 5, 1000)
+            self._send_watched(sockets, warm_up, draw, memory)
+            # Each has been through whole sessions, and everything is imported that ever is.
             give_up = time.monotonic() + 60
             while honest.ends.total() < 2 * options.honest and time.monotonic() < give_up:
                 time.sleep(0.05)
-            before = memory.memory_info().rss
+            before = statistics.median(self._send_watched(sockets, warm_up, draw, memory))
             ended = honest.ends.total()
             began = time.perf_counter()
-            course = []
-            for step in range(1, STEPS + 1):
-                due = options.frames * step // STEPS - options.frames * (step - 1) // STEPS
-                self._send(sockets, due, draw)
-                course.append(memory.memory_info().rss)
+            course = self._send_watched(sockets, options.frames, draw, memory)
             took = time.perf_counter() - began
-            after = course[-1]
+            after = statistics.median(course[len(course) // 2 :])
             meanwhile = honest.ends.total() - ended
             alive = server.poll() is None
             finished = honest.finish()
@@ -490,6 +487,20 @@ class Fuzz:
             "every honest session is complete": finished and set(honest.ends) == {"completed"},
             "memory is flat": after - before < MOST_GROWTH,
         }
+
+    def _send_watched(
+        self,
+        sockets: Sequence[Hostile],
+        frames: int,
+        draw: random.Random,
+        process: psutil.Process,
+    ) -> list[int]:
+        """Send frames; return the resident memory on the way: it goes up and down a little."""
+        sizes = []
+        for step in range(STEPS):
+            self._send(sockets, frames * (step + 1) // STEPS - frames * step // STEPS, draw)
+            sizes.append(process.memory_info().rss)
+        return sizes
 
     def _send(self, sockets: Sequence[Hostile], frames: int, draw: random.Random) -> None:
         for _ in range(frames):

@@ -40,7 +40,7 @@ def replay(
     and PARLEY_ENDPOINT is set to the same. What a reply says of the wall time it took is left out
     of every comparison.
     """
-    from parley_conformance.replay import Agreement, replay_to_server  # noqa: PLC0415
+    from parley_conformance.replay import Agreement  # noqa: PLC0415
 
     command: list[str] | None = ctx.meta.get("command")
     if (command is None) == (server is None):
@@ -51,7 +51,7 @@ def replay(
     patience = parse_duration(deadline) / 1e6
     with _opened(transcript) as reader:
         if server is not None:
-            comparison = replay_to_server(reader.entries(partial=True), server, patience=patience)
+            comparison = _replay_at(server, reader, patience)
         else:
             comparison = _replay_to(command or [], reader, levels[compare], patience)
     _show(comparison, transcript, "canonically the same" if server else "the same in other bytes")
@@ -82,6 +82,19 @@ def _opened(path: Path) -> Iterator[TranscriptReader]:
         raise InputError(f"{path}: no transcript: not a text file") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _replay_at(server: str, reader: TranscriptReader, patience: float) -> Comparison:
+    import zmq  # noqa: PLC0415 - not for --help
+
+    from parley_conformance.replay import replay_to_server  # noqa: PLC0415
+
+    try:
+        return replay_to_server(reader.entries(partial=True), server, patience=patience)
+    except zmq.ZMQError as error:
+        raise UsageError(
+            f"{server!r} is no endpoint to connect to ({error}); it looks like tcp://127.0.0.1:5555"
+        ) from None
 
 
 def _replay_to(

@@ -48,6 +48,7 @@ def run_in_process(
     *,
     trace: Callable[[str, str, Any], None] | None = None,
     transcript: TranscriptFile | None = None,
+    welcome: WelcomeBody | None = None,
 ) -> None:
     """Drive a session to its end.
 
@@ -58,6 +59,7 @@ def run_in_process(
         trace: Is told of each message: its direction, `>` to the dispatcher or `<` from it, its
             type, and its body.
         transcript: Where the messages are written as they would have gone over the wire.
+        welcome: That of a decider which has begun already, and has followed the run so far.
 
     Raises:
         InputError: The workload cannot be read on.
@@ -69,9 +71,10 @@ def run_in_process(
         told = _Told(trace, None if transcript is None else Dialogue(transcript))
     hello = decider.hello()
     told.received("hello", hello, 0)
-    welcome = session.open(hello)
+    if welcome is None:
+        welcome = session.open(hello)
+        decider.begin(welcome)
     told.sent("welcome", welcome, 0)
-    decider.begin(welcome)
     told.received("ready", {}, 0)
     clock = time.perf_counter_ns
     server_began = clock()

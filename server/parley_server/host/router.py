@@ -12,15 +12,15 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any
 
 from parley_protocol.codec import decode, dialect_of, encode, read_client_message
-from parley_protocol.conversation import Conversation, Role, State
+from parley_protocol.conversation import Role, State
 from parley_protocol.errors import ProtocolError
 from parley_protocol.transcript import masked
 from parley_server.engine import PAUSED
 from parley_server.errors import ParleyError, RunFailed
-from parley_server.host.conduct import Conduct
 from parley_server.host.inprocess import BUDGET
 from parley_server.host.peer import Hosted, Peer
-from parley_server.host.session import STRIKES, Terms
+from parley_server.host.reception import Reception
+from parley_server.host.session import STRIKES
 from parley_server.host.wire import TICK_MS, Arrival, Curve, Wire
 
 if TYPE_CHECKING:
@@ -66,14 +66,12 @@ class Router:
         curve: Curve | None = None,
         trace: Callable[[str, str, Any], None] | None = None,
     ) -> None:
-        self._open = open_hosted
+        self._reception = Reception(open_hosted, limit=limit, at_once=at_once)
+        self._sessions = self._reception.sessions
         self._limit = limit
-        self._at_once = at_once
         self._trace = trace
-        self._tried = self._opened = 0
         self.finished = 0
         self.refused: ProtocolError | None = None
-        self._sessions: dict[str, Peer] = {}
         self._peers: dict[bytes, Peer] = {}
         self._strangers: OrderedDict[bytes, int] = OrderedDict()
         self._runnable: deque[Peer] = deque()
@@ -127,7 +125,7 @@ class Router:
             elif message["type"] == "hello":
                 self._greet(arrival, message)
             else:
-                self._turn_away(message)
+                self._reception.turn_away(message)
         except ProtocolError as error:
             self._refuse(peer, arrival, error)
         except ParleyError as error:
@@ -168,63 +166,16 @@ class Router:
             for peer in self._peers.values():
                 peer.gone |= peer.connection == connection
 
-    # ------------------------------------------------------------------ strangers
-
     def _greet(self, arrival: Arrival, message: Hello) -> None:
         """Open a session for whoever says hello, or give it the one it resumes."""
-        body = message["body"]
-        self._tell("<", "hello", body)
-        resume = body.get("resume")
-        if resume is not None:
-            peer = self._resumed(arrival, message, resume["session"])
-        else:
-            peer = self._opened_for(arrival, message)
+        self._tell("<", "hello", message["body"])
+        peer, welcome = self._reception.admit(arrival, message)
+        # Who was heard before in a session that is resumed is heard no more.
+        self._peers = {
+            identity: other for identity, other in self._peers.items() if other is not peer
+        }
         self._peers[peer.identity] = peer
         self._strangers.pop(peer.identity, None)
-
-    def _opened_for(self, arrival: Arrival, message: Hello) -> Peer:
-        body = message["body"]
-        self._require_room()
-        # Before anything is made for it, such as a directory.
-        Terms.agreed(body, Conduct())
-        # Counted whatever comes of it: whoever keeps the runs counts their directories so.
-        self._tried += 1
-        try:
-            hosted = self._open(body)
-        except ParleyError as error:
-            raise ProtocolError("server.failed", str(error), fatal=True) from None
-        try:
-            welcome = hosted.session.open(body)
-        except ParleyError as error:
-            hosted.finished(error)
-            raise ProtocolError("server.failed", str(error), fatal=True) from None
-        if self._at_once is not None:
-            welcome["limits"]["sessions"] = self._at_once
-        self._opened += 1
-        hosted.session.name = str(self._tried)
-        peer = Peer(arrival.identity, hosted, arrival.connection, arrival.envelope)
-        self._sessions[peer.name] = peer
-        self._welcome(peer, arrival, message, welcome)
-        return peer
-
-    def _resumed(self, arrival: Arrival, message: Hello, name: str) -> Peer:
-        peer = self._sessions.get(name)
-        if peer is None or peer.farewell is not None:
-            if self._is_over(name):
-                raise ProtocolError("session.over", f"session {name} has ended", fatal=True)
-            raise ProtocolError(
-                "session.token",
-                f"there is no session {name[:64]!r}",
-                "body.resume.session",
-                fatal=True,
-            )
-        welcome = peer.session.resume(message["body"])
-        self._peers.pop(peer.identity, None)
-        peer.take_over(arrival.identity, arrival.connection, arrival.envelope)
-        self._welcome(peer, arrival, message, welcome)
-        return peer
-
-    def _welcome(self, peer: Peer, arrival: Arrival, message: Hello, welcome: Any) -> None:
         (frame,) = arrival.payload
         peer.dialect = dialect_of(frame)
         transcript = peer.hosted.transcript
@@ -234,41 +185,6 @@ class Router:
         peer.conversation.follow(Role.CLIENT, "hello")
         self._say(peer, "welcome", welcome)
         self._await(peer)
-
-    def _require_room(self) -> None:
-        all_taken = self._limit is not None and self._opened >= self._limit
-        if all_taken or (self._at_once is not None and len(self._sessions) >= self._at_once):
-            raise ProtocolError("limit.sessions", "no further session is taken here", fatal=True)
-
-    def _is_over(self, name: str) -> bool:
-        number = int(name[:20]) if name.isascii() and name.isdecimal() else 0
-        return 0 < number <= self._tried and name == str(number)
-
-    def _turn_away(self, message: Any) -> None:
-        """Tell a stranger why a `ClientMessage` other than a hello is not listened to.
-
-        Raises:
-            ProtocolError: Always.
-        """
-        name = message["session"]
-        peer = self._sessions.get(name)
-        if peer is None:
-            if self._is_over(name):
-                raise ProtocolError("session.over", f"session {name} has ended", fatal=True)
-            Conversation().check(Role.CLIENT, message["type"])
-        elif peer.detached or message["epoch"] < peer.session.epoch:
-            raise ProtocolError(
-                "epoch.stale",
-                f"session {name} is for others to decide now; only who resumes it is heard",
-                "epoch",
-                [str(peer.session.epoch)],
-                fatal=True,
-            )
-        raise ProtocolError(
-            "session.unknown",
-            f"session {name[:64]!r} is not this connection's; say hello with resume",
-            "session",
-        )
 
     # ------------------------------------------------------------------ in a session
 
@@ -538,7 +454,7 @@ class Router:
             dialect = dialect_of(b"".join(arrival.payload[:1]))
             answer = {"v": 1, "type": "error", "body": error.body()}
             self._wire.send(arrival.envelope, encode(answer, dialect))
-            if error.fatal and not self._opened:
+            if error.fatal and not self._reception.opened:
                 self.refused = error
         elif error.fatal:
             self._fail(peer, RunFailed("protocol_error", f"the dispatcher: {error}"), error)

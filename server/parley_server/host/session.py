@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from parley_server.engine import NodeChange, NodeGroup, Source
     from parley_server.host.journal import Journal, JournalEntry
 
+    Follower = Callable[[DecisionRequestBody, Sequence[Any]], bool]
+
 MAX_DECISIONS = 1_000_000
 """In one reply; a job can hardly be decided about twice."""
 
@@ -232,23 +234,35 @@ class Session:
             atomic=terms.decisions == "atomic",
         )
 
-    def recover(self, entries: Iterable[JournalEntry]) -> int:
-        """Repeat what a journal holds of this session, without a dispatcher; return how much.
+    def recover(
+        self, entries: Iterable[JournalEntry], follow: Follower | None = None
+    ) -> tuple[int, bool]:
+        """Repeat what a journal holds of this session, without a dispatcher.
+
+        Args:
+            entries: The journal.
+            follow: Is shown each request and what was decided then, and says whether it would
+                have decided so itself; once it would not, it is shown nothing more.
+
+        Returns:
+            How many answers there were, and whether it has followed them all.
 
         Raises:
             InputError: The journal is of another run, or the workload cannot be read.
         """
-        count = 0
+        count, followed = 0, follow is not None
         for count, entry in enumerate(entries, 1):  # noqa: B007 - returned
             while (message := self.advance(_BACKLOG)) is PAUSED:
                 pass
-            if self._asked is None:
+            if "reason" in message:
                 raise InputError(f"{entry.place}: an answer after the end of the run")
             digest = translate.digest(self.simulation) if entry.digest is not None else None
-            entry.require(message.get("now_us"), message.get("state_version"), digest)
+            entry.require(message["now_us"], message["state_version"], digest)
+            if follow is not None and followed:
+                followed = follow(message, entry.decisions)
             self._apply(entry.decisions, entry.latency_us)
-        self._state_due = True
-        return count
+        self._state_due = not followed
+        return count, followed
 
     def _welcome(self, hello: HelloBody, *, resumed: bool) -> WelcomeBody:
         offer, terms = self.offer, self.terms
@@ -274,6 +288,7 @@ class Session:
                 "depth": FROM_CLIENT.depth,
                 "string_bytes": FROM_CLIENT.string_bytes,
                 "array_items": FROM_CLIENT.array_items,
+                "containers": FROM_CLIENT.containers,
                 "decisions": MAX_DECISIONS,
                 "undecodable": STRIKES,
             },
