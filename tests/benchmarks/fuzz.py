@@ -478,6 +478,11 @@ class Fuzz:
             (f"{after / 2**20:.1f}", f"MB in the end, {(after - before) / 2**20:+.1f}; on the way"),
             ("", " ".join(f"{size / 2**20:.1f}" for size in course)),
             *((f"{count:,}", kind) for kind, count in sorted(answers.items())),
+            *(
+                (f"{count:,}", f"honest sessions ended otherwise: {end}")
+                for end, count in honest.ends.items()
+                if end != "completed"
+            ),
         ]
         for figure, name in figures:
             print(f"{figure:>12}  {name}")
