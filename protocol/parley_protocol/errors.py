@@ -55,7 +55,8 @@ MESSAGE_CODES: Mapping[str, CodeInfo] = {
         "Maps and arrays are nested deeper than the limit announced.", "Nest less."
     ),
     "limit.length": CodeInfo(
-        "A string, an array or a map is longer than the limit announced, or its header says so.",
+        "A string, an array or a map is longer than the limit announced, or its header says so, or "
+        "there are more arrays and maps.",
         "Send less; or mend the header's length.",
     ),
     "message.invalid": CodeInfo(
@@ -79,15 +80,15 @@ MESSAGE_CODES: Mapping[str, CodeInfo] = {
     ),
     "session.over": CodeInfo(
         "The session that the message names, or is to resume, has ended.",
-        "Say hello without `resume` for another run.",
+        "Exit; say hello without `resume` only where another run is meant.",
     ),
     "session.token": CodeInfo(
         "The token is not that of the session to be resumed, or there is no such session.",
-        "Repeat `session` and `token` as the welcome gave them.",
+        "Repeat `session` and `token` as the welcome gave them; exit if they are those.",
     ),
     "epoch.stale": CodeInfo(
         "Another client has resumed the session; this one is shut out.",
-        "Leave; only the client that resumed last decides.",
+        "Exit; only the client that resumed last decides.",
     ),
     "epoch.future": CodeInfo(
         "The message names an epoch that the session has not come to.",

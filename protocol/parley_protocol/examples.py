@@ -1,7 +1,9 @@
 """Examples of every message; schemas, specification and tests show and check the same ones.
 
 `SESSION` is a whole session as the reference server holds it on the scenario of the
-specification: four nodes of one core, two jobs. The others show what does not occur in it.
+specification: four nodes of one core, two jobs. The others show what does not occur in it; those
+from `welcome-resumed` to `session.end-stopped` are of another run on the same machine, which was
+resumed while a slow reply was on its way.
 """
 
 from __future__ import annotations
@@ -102,6 +104,7 @@ _WELCOME: Message = {
         "depth": 32,
         "string_bytes": 262_144,
         "array_items": 1_000_000,
+        "containers": 2_000_000,
         "decisions": 1_000_000,
         "undecodable": 3,
     },
@@ -145,14 +148,15 @@ _WITH_ATTRIBUTES = {
     "attributes": {"project": "climate", "weights": [1, 2.5, None]},
 }
 
-_STATE = {
-    "pending": [_WITH_ATTRIBUTES],
-    "held": [1],
-    "running": [{"job": _FIRST_JOB, "start_us": 0, "allocation": [[[0, 2, 1]]]}],
-    "nodes": [[0, 2, {"core": 0}, "up"], [3, 3, {"core": 0}, "down"]],
-    "timers": [{"timer": 1, "at_us": 100 * SECOND}],
+_STATE: Message = {
+    "pending": [_FIRST_JOB],
+    "held": [],
+    "running": [{"job": _WITH_ATTRIBUTES, "start_us": 61 * SECOND, "allocation": [[[0, 1, 1]]]}],
+    "nodes": [[0, 1, {"core": 0}, "up"], [2, 2, {"core": 1}, "up"], [3, 3, {"core": 0}, "down"]],
+    "timers": [{"timer": 2, "at_us": 100 * SECOND}],
     "exhausted": True,
 }
+"""After `_EVENTS` and `_OUTCOMES`."""
 
 SESSION_TRACE = """\
 1  0 -1 60 3 -1 -1 3 90 -1 1 7 3 -1 5 6 -1 -1
@@ -216,41 +220,48 @@ _EVENTS = (
     {"kind": "job.ended", "at_us": 60 * SECOND, "job": 0, "status": "requeued"},
     {"kind": "node.down", "at_us": 60 * SECOND, "nodes": [[0, 1], [3, 3]]},
     {"kind": "node.up", "at_us": 61 * SECOND, "nodes": [[0, 1]]},
-    {"kind": "job.started", "at_us": 61 * SECOND, "job": 0, "allocation": [[[0, 1, 1], [2, 2, 1]]]},
-    {
-        "kind": "job.submitted",
-        "at_us": 62 * SECOND,
-        "job": _WITH_ATTRIBUTES,
-    },
-    {"kind": "timer.fired", "at_us": 62 * SECOND, "timer": 1},
-    {"kind": "power.changed", "at_us": 62 * SECOND, "watts": 7_000},
+    {"kind": "timer.fired", "at_us": 61 * SECOND, "timer": 1},
 )
+"""While a reply that was given at 10 s was on its way; it took effect at 61 s, behind them."""
+
+_OUTCOMES: Sequence[Message] = (
+    {"id": 3, "status": "applied", "allocation": [[[0, 1, 1]]], "at_us": 61 * SECOND},
+    {"id": 4, "status": "applied", "at_us": 61 * SECOND},
+    {
+        "id": 5,
+        "status": "rejected",
+        "code": "timer.unknown",
+        "message": "no timer 3 waits; it has fired, was cancelled, or was never set",
+        "at_us": 61 * SECOND,
+    },
+    {"id": 6, "status": "applied", "job": 2**52, "at_us": 61 * SECOND},
+)
+"""Of a reply that started job 1 wherever there was room, set timer 2 and brought in a job."""
 
 _DECISIONS = (
-    {"id": 1, "kind": "start", "job": 4, "allocation": [[[0, 3, 2], [7, 7, 1]]]},
-    {"id": 2, "kind": "start", "job": 5, "allocation": None},
-    {"id": 3, "kind": "reject", "job": 6, "reason": "asks for a queue that is closed"},
-    {"id": 4, "kind": "kill", "job": 2},
-    {"id": 5, "kind": "requeue", "job": 3},
-    {"id": 6, "kind": "hold", "job": 7, "reason": "its project has no hours left"},
-    {"id": 7, "kind": "release", "job": 8},
-    {"id": 8, "kind": "wake", "timer": 1, "at_us": 100 * SECOND},
-    {"id": 9, "kind": "wake.cancel", "timer": 2},
-    {
-        "id": 10,
-        "kind": "annotate",
-        "job": 9,
-        "expected_start_us": 120 * SECOND,
-        "reason": "waits for job 4",
-    },
+    {"id": 7, "kind": "start", "job": 0, "allocation": [[[0, 0, 1], [2, 3, 1]]]},
+    {"id": 8, "kind": "start", "job": 0, "allocation": None},
+    {"id": 9, "kind": "hold", "job": 0, "reason": "its project has no hours left"},
+    {"id": 10, "kind": "release", "job": 0},
     {
         "id": 11,
+        "kind": "annotate",
+        "job": 0,
+        "expected_start_us": 120 * SECOND,
+        "reason": "waits for node 3",
+    },
+    {"id": 12, "kind": "requeue", "job": 1},
+    {"id": 13, "kind": "kill", "job": 7},
+    {"id": 14, "kind": "wake", "timer": 1, "at_us": 100 * SECOND},
+    {"id": 15, "kind": "wake.cancel", "timer": 2},
+    {
+        "id": 16,
         "kind": "submit",
         "job": {
             "name": "probe",
             "runtime_us": 5 * SECOND,
             "walltime_us": 10 * SECOND,
-            "request": [{"chunks": 1, "per_chunk": {"core": 2}, "exclusive": False}],
+            "request": [{"chunks": 1, "per_chunk": {"core": 1}, "exclusive": False}],
             "user": "7",
             "group": "3",
             "queue": "5",
@@ -259,22 +270,38 @@ _DECISIONS = (
         },
         "at_us": 65 * SECOND,
     },
-    {"id": 12, "kind": "resize", "job": 1, "chunks": 2},
-    {"id": 13, "kind": "stop", "reason": "the question is answered"},
+    {"id": 17, "kind": "resize", "job": 1, "chunks": 1},
+    {"id": 18, "kind": "reject", "job": 0, "reason": "asks for a queue that is closed"},
+    {"id": 19, "kind": "stop", "reason": "the question is answered"},
 )
+"""One of each kind, and one of a kind that is not defined; not all of them can be applied."""
 
-_OUTCOMES = (
-    {"id": 1, "status": "applied", "at_us": 61 * SECOND},
-    {"id": 2, "status": "applied", "at_us": 61 * SECOND, "allocation": [[[4, 4, 1]]]},
-    {
-        "id": 9,
+
+def _applied(number: int, **more: Any) -> dict[str, Any]:
+    return {"id": number, "status": "applied", **more, "at_us": 62 * SECOND}
+
+
+def _rejected(number: int, code: str, message: str) -> dict[str, Any]:
+    return {
+        "id": number,
         "status": "rejected",
-        "at_us": 61 * SECOND,
-        "code": "timer.unknown",
-        "message": "no timer 2 waits",
-    },
-    {"id": 11, "status": "applied", "at_us": 61 * SECOND, "job": 4_503_599_627_370_496},
+        "code": code,
+        "message": message,
+        "at_us": 62 * SECOND,
+    }
+
+
+_LAST_OUTCOMES: Sequence[Message] = (
+    _rejected(7, "node.busy", "node 0 has room for 0 such chunks, not 1"),
+    _rejected(8, "alloc.no_fit", "job 0 asks for 3 chunks, the free resources hold 1 of them now"),
+    *(_applied(number) for number in (9, 10, 11, 12)),
+    _rejected(13, "job.unknown", "no job 7 has been submitted"),
+    *(_applied(number) for number in (14, 15)),
+    _applied(16, job=2**52 + 1),
+    _rejected(17, "decision.unsupported", "no decision 'resize' is defined in this version"),
+    *(_applied(number) for number in (18, 19)),
 )
+"""Of `_DECISIONS`, one second later."""
 
 EXAMPLES: Mapping[str, Message] = {
     **{f"session-{number:02}": message for number, message in enumerate(SESSION, 1)},
@@ -304,6 +331,7 @@ EXAMPLES: Mapping[str, Message] = {
         5,
         {
             **_WELCOME,
+            "granted": {**_WELCOME["granted"], "submit": True},
             "resumed": True,
             "limits": {**_WELCOME["limits"], "sessions": 64},
             "policy": {
@@ -312,22 +340,42 @@ EXAMPLES: Mapping[str, Message] = {
                 "latency_model": "scaled",
                 "latency_us": None,
                 "latency_factor": 2.5,
+                "on_node_down": "requeue",
             },
         },
         epoch=2,
     ),
     "ready": _from_client("ready", 5, {}, epoch=2),
+    "decision.request-shared": _from_server(
+        "decision.request",
+        9,
+        {
+            "now_us": 70 * SECOND,
+            "attempt": 1,
+            "events": [
+                {
+                    "kind": "job.started",
+                    "at_us": 65 * SECOND,
+                    "job": 3,
+                    "allocation": [[[0, 3, 2], [7, 7, 1]]],
+                },
+                {"kind": "power.changed", "at_us": 70 * SECOND, "watts": 7_000},
+            ],
+            "outcomes": [],
+            "state_version": 21,
+        },
+    ),
     "decision.request-resumed": _from_server(
         "decision.request",
         6,
         {
-            "now_us": 62 * SECOND,
+            "now_us": 61 * SECOND,
             "attempt": 2,
             "events": list(_EVENTS),
             "outcomes": list(_OUTCOMES),
-            "state_version": 9,
+            "state_version": 12,
             "state": _STATE,
-            "state_digest": "f6cd10a0d8b6ed8a3ee3ee6da5be4a1f0c6b21ef3d05c7aafd2b5f2bb4be9ae1",
+            "state_digest": "9f7c7d09e29911676f24b5c9bc0dc1d35072a317964b33f12229e879c6ae0863",
             "deadline_ms": 60_000,
         },
         epoch=2,
@@ -335,14 +383,14 @@ EXAMPLES: Mapping[str, Message] = {
     "decision.reply": _from_client(
         "decision.reply",
         6,
-        {"decisions": list(_DECISIONS), "state_version": 9, "compute_us": 1_250},
+        {"decisions": list(_DECISIONS), "state_version": 12, "compute_us": 398_750},
         epoch=2,
     ),
     "state.request": _from_client("state.request", 6, {}, epoch=2),
     "state.snapshot": _from_server(
         "state.snapshot",
         7,
-        {"now_us": 62 * SECOND, "state_version": 9, "state": _STATE},
+        {"now_us": 61 * SECOND, "state_version": 12, "state": _STATE},
         epoch=2,
     ),
     "progress": _from_client("progress", 6, {"note": "solving, gap 3 %"}, epoch=2),
@@ -350,14 +398,27 @@ EXAMPLES: Mapping[str, Message] = {
     "ping": _from_client("ping", 6, {}, epoch=2),
     "pong": _from_server("pong", 7, {}, epoch=2),
     "bye": _from_client("bye", 6, {"reason": "shutting down"}, epoch=2),
+    "session.end-placed": _from_server(
+        "session.end",
+        6,
+        {
+            "reason": "stopped",
+            "now_us": 60 * SECOND,
+            "outcomes": [
+                {"id": 1, "status": "applied", "allocation": [[[0, 1, 1]]]},
+                {"id": 2, "status": "applied"},
+            ],
+            "stats": _stats(2, 1),
+        },
+    ),
     "session.end-stopped": _from_server(
         "session.end",
         7,
         {
             "reason": "stopped",
             "now_us": 62 * SECOND,
-            "outcomes": list(_OUTCOMES),
-            "stats": _stats(12, 3, failed=1, timed_out=1, killed=1, rejected=1, requeues=2),
+            "outcomes": list(_LAST_OUTCOMES),
+            "stats": _stats(2, rejected=1, requeues=1),
         },
         epoch=2,
     ),

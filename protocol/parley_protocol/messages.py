@@ -231,7 +231,10 @@ class TimerDict(TypedDict):
 
 NodeRun: TypeAlias = Annotated[
     tuple[Natural, Natural, Amounts, Literal["up", "down"]],
-    Field(description="[first node, last node, free amounts on each, state]"),
+    Field(
+        description="[first node, last node, free amount of each resource on each of them, up or "
+        "down]"
+    ),
 ]
 
 
@@ -241,7 +244,13 @@ class StateDict(TypedDict):
     pending: Annotated[list[JobDict], Field(description="By submission, then reading order.")]
     held: Annotated[list[Natural], Field(description="Those of the pending that are held.")]
     running: Annotated[list[RunningJobDict], Field(description="By start.")]
-    nodes: Annotated[list[NodeRun], Field(description="Runs of equal nodes, all nodes once.")]
+    nodes: Annotated[
+        list[NodeRun],
+        Field(
+            description="Runs of equal nodes, all nodes once: [first node, last node, free amount "
+            "of each resource on each of them, up or down]; amounts of 0 are written."
+        ),
+    ]
     timers: Annotated[list[TimerDict], Field(description="By number.")]
     exhausted: Annotated[Flag, Field(description="The workload holds no further job.")]
 
@@ -485,14 +494,21 @@ class OutcomeDict(TypedDict):
         Annotated[Text | None, Field(description="The same for people, with the numbers.")]
     ]
     allocation: NotRequired[
-        Annotated[AllocationArray | None, Field(description="Where the server placed the job.")]
+        Annotated[
+            AllocationArray | None,
+            Field(
+                description="Where the server placed the job; absent where the dispatcher placed "
+                "it."
+            ),
+        ]
     ]
     job: NotRequired[
         Annotated[Natural | None, Field(description="The number given to a submitted job.")]
     ]
     at_us: NotRequired[
         Annotated[
-            Natural | None, Field(description="When it took effect, where decisions take time.")
+            Natural | None,
+            Field(description="When it took effect or was refused, where decisions take time."),
         ]
     ]
 
@@ -578,6 +594,7 @@ class LimitsDict(TypedDict):
     ]
     string_bytes: Annotated[Positive, Field(description="Bytes of UTF-8 in one string.")]
     array_items: Annotated[Positive, Field(description="Items of one array, or pairs of one map.")]
+    containers: Annotated[Positive, Field(description="Maps and arrays in one message.")]
     decisions: Annotated[Positive, Field(description="Decisions in one reply.")]
     undecodable: Annotated[
         Positive, Field(description="Messages that cannot be decoded before the session fails.")

@@ -104,10 +104,13 @@ def envelope() -> str:
     """Return the fields around the bodies, on the way to the server and on the way back."""
     schemas = protocol_schemas()
     parts = []
-    for kind in ("ping", "pong"):
+    for kind, bare in (("ping", "`hello`"), ("pong", "an `error` without a session")):
         fields = dict(schemas[kind]["properties"])
-        del fields["body"]
         fields["type"] = {"type": "string", "description": "Which message it is."}
+        fields["body"] = {"type": "object", "description": "What it says; see below."}
+        for name in fields.keys() & {"session", "epoch", "re", "seq"}:
+            meaning = f"{meaning_of(fields[name]).removesuffix('.')}; not in {bare}."
+            fields[name] = {**fields[name], "description": meaning}
         required = schemas[kind]["required"]
         parts += [
             f"From the {direction(kind).partition(' ')[0]}:\n",
@@ -120,7 +123,7 @@ def _message(kind: str, schema: Mapping[str, Any], schemas: Mapping[str, Any]) -
     body = schemas[DEFINITIONS]["$defs"][_name_in(schema["properties"]["body"]["$ref"])]
     facts = [
         ("direction", direction(kind)),
-        ("legal in", _codes_of(legal_in(kind))),
+        ("legal in", _where_legal(kind)),
         ("answered by", _codes_of(answered_by(kind))),
         ("capability", "none"),
         ("since", "1.0"),
@@ -140,6 +143,12 @@ def _message(kind: str, schema: Mapping[str, Any], schemas: Mapping[str, Any]) -
         _fenced("text", hex_lines(encode(example))),
     ]
     return "\n".join(lines)
+
+
+def _where_legal(kind: str) -> str:
+    if kind == "error":
+        return "any state but the end, as the answer to a message of the client or, fatal, unasked"
+    return _codes_of(legal_in(kind))
 
 
 def _definition(name: str, schema: Mapping[str, Any]) -> str:
@@ -228,9 +237,14 @@ def _integer(schema: Mapping[str, Any]) -> str:
 
 def _array(schema: Mapping[str, Any]) -> str:
     if "prefixItems" in schema:
-        return f"[{', '.join(type_of(item) for item in schema['prefixItems'])}]"
+        return f"[{', '.join(_element(item) for item in schema['prefixItems'])}]"
     least = ", at least one" if schema.get("minItems") else ""
     return f"array of ({type_of(schema['items'])}){least}"
+
+
+def _element(schema: Mapping[str, Any]) -> str:
+    """Return the type of one of the elements that commas stand between."""
+    return type_of(schema).replace(", ", " or ") if "enum" in schema else type_of(schema)
 
 
 def _map(schema: Mapping[str, Any]) -> str:

@@ -24,6 +24,7 @@ REQUIREMENTS_BY_MESSAGE: Mapping[str, tuple[str, ...]] = {
         "R-RES-2",
         "R-RES-3",
         "R-RES-6",
+        "R-RES-13",
         "R-LIM-7",
         "R-VER-1",
     ),

@@ -360,7 +360,8 @@ def decide_at(endpoint: str, count: int) -> int:
                 end = serve(POLICY, endpoint, scenario="honest", timeout=60)["reason"]
             except ClientError as error:
                 end = str(error)
-            print(end, flush=True)
+            # In one piece: other threads print too.
+            print(f"{end}\n", end="", flush=True)
             stopping.wait(PAUSE)
 
     threads = [threading.Thread(target=decide) for _ in range(count)]
