@@ -6,13 +6,14 @@ Every line carries the digest of all before it; the last may be broken off, and 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from parley_server.errors import InputError, OutputError
+from parley_server.errors import InputError, OutputError, UsageError
 from parley_server.host import translate
 from parley_server.host.session import Terms
 
@@ -77,6 +78,14 @@ class Journal:
         self.resumed = 0
         self._digest = digest
         self._descriptor = descriptor
+        try:
+            # It is let go of when the process ends, however that happens.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.close()
+            raise UsageError(
+                f"{path}: another process writes there; is that run still going on?"
+            ) from None
         self._chain = ""
         self._count = 0
 

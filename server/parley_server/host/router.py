@@ -408,10 +408,11 @@ class Router:
         peer.deadline_ns = clock_ns + peer.session.offer.conduct.reconnect_us * 1000
 
     def _take_for_empty(self, peer: Peer) -> None:
+        # Who is late already was not sent what it misses now.
+        peer.session.take_for_empty(asked=peer.overdue is None)
         if peer.overdue is None:
             peer.overdue = peer.awaited
         peer.suspect = False
-        peer.session.take_for_empty()
         peer.conversation.follow(Role.CLIENT, "decision.reply")
         self._runnable.append(peer)
 

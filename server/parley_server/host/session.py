@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from parley_protocol.codec import FROM_CLIENT
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         WelcomeBody,
     )
     from parley_protocol.scalars import Ask, DecisionMode, StateMode
-    from parley_server.engine import NodeChange, NodeGroup, Source
+    from parley_server.engine import Event, NodeChange, NodeGroup, Source
     from parley_server.host.journal import Journal, JournalEntry
 
     Follower = Callable[[DecisionRequestBody, Sequence[Any]], bool]
@@ -173,6 +173,7 @@ class Session:
         self._reasked = 0
         self._judged: Sequence[Any] = ()
         self._late: list[OutcomeDict] = []
+        self._untold: list[Event] = []
         self._state_due = False
 
     # ------------------------------------------------------------------ opening
@@ -358,8 +359,14 @@ class Session:
         self._commit(decisions, latency)
         return latency
 
-    def take_for_empty(self) -> None:
-        """Go on without an answer: it has not come in time."""
+    def take_for_empty(self, *, asked: bool = True) -> None:
+        """Go on without an answer: it has not come in time.
+
+        Args:
+            asked: The request was sent. If not, the next one tells its events too.
+        """
+        if not asked and self._asked is not None:
+            self._untold = list(self._asked.events)
         self._commit([], 0)
 
     def reply_late(self, body: DecisionReplyBody) -> None:
@@ -469,6 +476,9 @@ class Session:
         return True
 
     def _request(self, point: DecisionPoint, *, attempt: int) -> DecisionRequestBody:
+        if self._untold:
+            point = replace(point, events=[*self._untold, *point.events])
+            self._untold = []
         self._asked = point
         self._attempt = attempt
         body: DecisionRequestBody = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import random
 import re
@@ -429,6 +430,18 @@ def test_a_trace_that_is_gone_is_told_and_nothing_is_lost(tmp_path):
     assert process.returncode == 2
     assert "few.swf" in process.stderr
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_a_run_that_still_goes_on_is_not_resumed(few, tmp_path):
+    out = broken_off(few, tmp_path / "out")
+    with (out / "journal.jsonl").open("r+b") as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        before = (out / "jobs.csv").read_bytes()
+        process = parley("run", "--resume", out)
+
+    assert process.returncode == 2
+    assert "another process writes there" in process.stderr
+    assert (out / "jobs.csv").read_bytes() == before
 
 
 @pytest.mark.parametrize("flags", [(), ("--external",)], ids=["in-process", "external"])

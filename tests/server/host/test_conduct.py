@@ -267,6 +267,21 @@ def test_a_reply_that_is_taken_for_empty_is_told_so_when_it_comes(connected):
     assert codes_of(onward) == ["applied"]
 
 
+def test_nothing_is_lost_of_requests_that_were_missed_in_a_row(connected):
+    conduct = Conduct(on_timeout="empty", deadline_us=HASTE_US)
+    jobs = [(50 * number, 1, 10) for number in range(40)]
+    with hosting(conduct, jobs) as live:
+        peer = connected(live)
+        first = peer.open()
+        miss_the_deadline()
+        miss_the_deadline()
+        late = peer.reply(first)
+
+    told = [event["job"]["job"] for event in late["body"]["events"] if "job" in event]
+    assert len(told) > 1
+    assert told == list(range(len(told)))
+
+
 def test_a_late_reply_is_taken_once(connected):
     many = [(10 * number, 1, 5, 10) for number in range(60)]
     with hosting(Conduct(on_timeout="empty", deadline_us=HASTE_US), many) as live:
