@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     Spans: TypeAlias = Sequence[tuple[int, int, int]]
 
@@ -45,28 +45,22 @@ def state_digest(
         down: Ranges of nodes that are out of service, merged as far as possible.
         timers: Instants of the waiting timers, in microseconds, by their number.
     """
-    lines = _lines(now_us, pending, held, running, free, down, timers)
+    lines = [f"now {now_us}"]
+    lines += (f"pending {number}" for number in sorted(pending))
+    lines += (f"held {number}" for number in sorted(held))
+    lines += (
+        f"running {number} {start_us} {_groups(allocation)}"
+        for number, start_us, allocation in sorted(running, key=lambda entry: entry[0])
+    )
+    lines += (f"free {kind} {free[kind]}" for kind in sorted(free))
+    lines += (f"down {first}-{last}" for first, last in sorted(down))
+    lines += (f"timer {timer} {timers[timer]}" for timer in sorted(timers))
     return sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
-def _lines(
-    now_us: int,
-    pending: Iterable[int],
-    held: Iterable[int],
-    running: Iterable[tuple[int, int, Sequence[Spans]]],
-    free: Mapping[str, int],
-    down: Iterable[tuple[int, int]],
-    timers: Mapping[int, int],
-) -> Iterator[str]:
-    yield f"now {now_us}"
-    yield from (f"pending {number}" for number in sorted(pending))
-    yield from (f"held {number}" for number in sorted(held))
-    for number, start_us, allocation in sorted(running, key=lambda entry: entry[0]):
-        groups = ";".join(
-            ",".join(f"{first}-{last}*{chunks}" for first, last, chunks in spans)
-            for spans in allocation
-        )
-        yield f"running {number} {start_us} {groups}"
-    yield from (f"free {kind} {free[kind]}" for kind in sorted(free))
-    yield from (f"down {first}-{last}" for first, last in sorted(down))
-    yield from (f"timer {timer} {timers[timer]}" for timer in sorted(timers))
+def _groups(allocation: Sequence[Spans]) -> str:
+    """Return `first-last*chunks` of each span, the groups parted by semicolons."""
+    return ";".join(
+        ",".join(f"{first}-{last}*{chunks}" for first, last, chunks in spans)
+        for spans in allocation
+    )
