@@ -104,6 +104,7 @@ class Rule:
         """Take in a view that is new."""
 
     def _act(self, view: View) -> None:
+        """Start what may start now: each rule has its own way."""
         raise NotImplementedError
 
     def _listed(self, view: View) -> list[Job]:

@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from parley_server.errors import did_you_mean
 from parley_server.workload.entry import Malformed
-from parley_server.workload.files import LONGEST_LINE, Blocks
-from parley_server.workload.reader import Records
+from parley_server.workload.files import LONGEST_LINE
+from parley_server.workload.reader import LineRecords
 from parley_server.workload.values import KEYS, entry_of, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from parley_server.workload.entry import Entry
-    from parley_server.workload.report import ReadReport
 
 VERSION = 1
 
@@ -41,23 +39,8 @@ def require_known(values: Mapping[str, Any]) -> None:
             )
 
 
-class JsonLinesReader(Records):
+class JsonLinesReader(LineRecords):
     """The jobs of a file of JSON lines."""
-
-    def __init__(self, path: Path, report: ReadReport, *, strict: bool = False) -> None:
-        self.blocks = Blocks(path)
-        super().__init__(path, report, strict=strict)
-        self.trouble.name = self.blocks.name
-
-    def place(self) -> object:
-        """Return how many lines were read."""
-        self.blocks.require_again()
-        return super().place()
-
-    def close(self) -> None:
-        """Let go of the file."""
-        super().close()
-        self.blocks.close()
 
     def entries(self) -> Iterator[Entry | None]:
         """Yield an entry for every line, None for one that is no job."""

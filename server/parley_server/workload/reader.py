@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from parley_server.errors import InputError, one_line
+from parley_server.workload.files import Blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,3 +163,26 @@ class Records:
         close = getattr(self._entries, "close", None)
         if close is not None:
             close()
+
+
+class LineRecords(Records):
+    """Records that are lines of a file, plain or compressed, or of a pipe."""
+
+    def __init__(self, path: Path, report: ReadReport, *, strict: bool = False) -> None:
+        self.blocks = Blocks(path)
+        super().__init__(path, report, strict=strict)
+        self.trouble.name = self.blocks.name
+
+    def place(self) -> object:
+        """Return how many lines were read.
+
+        Raises:
+            OneWay: They came from a pipe, which cannot be read again.
+        """
+        self.blocks.require_again()
+        return super().place()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        super().close()
+        self.blocks.close()

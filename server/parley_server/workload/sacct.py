@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any
 from parley_server.errors import InputError, did_you_mean
 from parley_server.quantities import MICROSECONDS
 from parley_server.workload.entry import Malformed
-from parley_server.workload.files import LONGEST_LINE, Blocks
-from parley_server.workload.reader import Records
+from parley_server.workload.files import LONGEST_LINE
+from parley_server.workload.reader import LineRecords
 from parley_server.workload.values import duration, entry_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from parley_server.workload.entry import Entry
-    from parley_server.workload.report import ReadReport
 
 SEPARATOR = "|"
 
@@ -60,27 +58,12 @@ _KILOBYTES = {"K": 1, "M": 1024, "G": 1024**2, "T": 1024**3, "P": 1024**4}
 _STEP = re.compile(r"[^.]+\..+")
 
 
-class SacctReader(Records):
+class SacctReader(LineRecords):
     """The jobs of a file of accounting; lines of a job's steps are passed over.
 
     Times without a zone are taken as UTC, and time 0 is Unix time's. A job that has not ended, or
     never started, has no runtime.
     """
-
-    def __init__(self, path: Path, report: ReadReport, *, strict: bool = False) -> None:
-        self.blocks = Blocks(path)
-        super().__init__(path, report, strict=strict)
-        self.trouble.name = self.blocks.name
-
-    def place(self) -> object:
-        """Return how many lines were read."""
-        self.blocks.require_again()
-        return super().place()
-
-    def close(self) -> None:
-        """Let go of the file."""
-        super().close()
-        self.blocks.close()
 
     def entries(self) -> Iterator[Entry | None]:
         """Yield an entry for every line, None for one that is no job."""

@@ -131,6 +131,15 @@ class CsvReader(_Table):
         super().__init__(path, report, columns, strict=strict)
         self.trouble.name = self.blocks.name
 
+    def place(self) -> object:
+        """Return how many rows were read.
+
+        Raises:
+            OneWay: They came from a pipe, which cannot be read again.
+        """
+        self.blocks.require_again()
+        return super().place()
+
     def close(self) -> None:
         """Let go of the file."""
         super().close()
