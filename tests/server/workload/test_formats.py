@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import subprocess
 import sys
 from contextlib import suppress
 
@@ -569,6 +570,35 @@ def test_a_generator_says_that_it_is_read_once(tmp_path):
     with pytest.raises(OneWay, match="read once"):
         source.position()
     source.close()
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("csv", "id,submit,runtime,processors\n1,0,1,1\n2,0,1,1\n"),
+        ("jsonl", '{"id": 1, "submit": 0, "runtime": 1, "processors": 1}\n'),
+    ],
+)
+def test_a_pipe_says_that_it_is_read_once(form, text):
+    program = (
+        "from parley_server.workload.files import OneWay\n"
+        "from parley_server.workload.formats import WorkloadFile\n"
+        "from pathlib import Path\n"
+        f"source = WorkloadFile(Path('-'), {form!r}).source()\n"
+        "source.next()\n"
+        "try:\n    source.position()\nexcept OneWay as error:\n    print(error)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program],
+        check=False,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+    assert (told.returncode, told.stderr) == (0, "")
+    assert "read once" in told.stdout
 
 
 # ---------------------------------------------------------------------- order
