@@ -189,6 +189,8 @@ class _Connection:
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, 1000)
         self._socket.setsockopt(zmq.RCVTIMEO, _TICK_MS)
+        # A server that turns the connection away leaves nobody to send to.
+        self._socket.setsockopt(zmq.SNDTIMEO, max(1, round(timeout * 1000)))
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self._conversation = Conversation()
         self._envelope: dict[str, Any] = {"v": 1}
@@ -256,7 +258,12 @@ class _Connection:
         frame = encode(message)
         if len(frame) > self._most_bytes:
             raise ClientError(f"a {kind} of {len(frame)} bytes is more than a server takes")
-        self._socket.send_multipart((b"", frame))
+        try:
+            self._socket.send_multipart((b"", frame))
+        except zmq.Again:
+            raise ConnectionLost(
+                f"no server answered at {self._endpoint} within {self._timeout:g} s"
+            ) from None
         return self._receive(patient=kind != "hello")
 
     def _receive(self, *, patient: bool) -> ServerAnswer:
