@@ -16,6 +16,10 @@ _MOST_SHAPES = 128
 """Indexes kept; a trace may ask for another amount of memory in every line."""
 
 
+_MOST_STALE = 512
+"""Spans noted for an index that nobody asks for; then it is brought up to date all the same."""
+
+
 class Room:
     """For one shape, how many chunks of it each node would take now.
 
@@ -23,9 +27,10 @@ class Room:
         usable: One byte a node, 1 where at least one chunk fits: finding the next such node is
             one search of memory.
         total: Chunks that fit in all.
+        stale: Spans of nodes that other shapes were put on or taken off since anybody asked.
     """
 
-    __slots__ = ("_before", "_counts", "_full", "_full_usable", "total", "usable")
+    __slots__ = ("_before", "_counts", "_full", "_full_usable", "stale", "total", "usable")
 
     def __init__(self, full: list[int]) -> None:
         self._full = full
@@ -35,10 +40,34 @@ class Room:
         self._counts = full.copy()
         self.usable = bytearray(self._full_usable)
         self.total = self._before[-1]
+        self.stale: list[Span] = []
 
     def on(self, node: int) -> int:
         """Return how many chunks fit on the node."""
         return self._counts[node] if self.usable[node] else 0
+
+    def lowest(self, chunks: int) -> Merged:
+        """Return the lowest nodes that hold chunks for which there is room, each as far as it goes.
+
+        Cost: O(nodes used).
+        """
+        find, counts = self.usable.find, self._counts
+        found: list[Span] = []
+        node = begin = after = -1
+        each = 0
+        while chunks:
+            node = find(1, node + 1)
+            count = counts[node]
+            if count > chunks:
+                count = chunks
+            chunks -= count
+            if node != after or count != each:
+                if each:
+                    found.append(Span(begin, after - 1, each))
+                begin, each = node, count
+            after = node + 1
+        found.append(Span(begin, after - 1, each))
+        return Merged(found)
 
     def runs(self, first: int, last: int, nodes: int) -> list[Span]:
         """Return the lowest runs of usable nodes of a range, until there are so many nodes."""
@@ -69,6 +98,17 @@ class Room:
     def restore(self, node: int) -> None:
         """Note that a node is empty."""
         self.set(node, self._full[node])
+
+    def put(self, spans: Sequence[Span], sign: int) -> None:
+        """Note that chunks of this very shape came to nodes, or left them if *sign* is -1."""
+        counts, usable, total = self._counts, self.usable, self.total
+        for first, last, chunks in spans:
+            change = sign * chunks
+            for node in range(first, last + 1):
+                left = counts[node] = counts[node] - change
+                usable[node] = left > 0
+            total -= change * (last + 1 - first)
+        self.total = total
 
     def seal(self, spans: Sequence[Span]) -> None:
         """Note that empty nodes were taken whole."""
@@ -130,6 +170,8 @@ class Cluster:
             if len(self._rooms) >= _MOST_SHAPES:
                 del self._rooms[next(iter(self._rooms))]
             room = self._rooms[shape] = self._index(shape)
+        elif room.stale:
+            self._refresh(room, shape)
         return room
 
     def first_fit(self, shape: Shape, chunks: int) -> tuple[Span, ...] | None:
@@ -139,7 +181,7 @@ class Cluster:
             return None
         if shape.exclusive:
             return Merged(room.runs(0, self.node_count - 1, chunks))
-        return merged(self._lowest_nodes(room, chunks))
+        return room.lowest(chunks)
 
     def kinds_of_nodes(self, shape: Shape) -> tuple[bool, ...]:
         """Return for each group of nodes whether an empty one takes a chunk of a shape."""
@@ -180,19 +222,15 @@ class Cluster:
         """Put chunks on nodes that have room for them."""
         if shape.exclusive:
             self._seal(spans)
-            return
-        for first, last, chunks in spans:
-            for node in range(first, last + 1):
-                self._load(node, shape, chunks)
+        else:
+            self._put(shape, spans, 1)
 
     def release(self, shape: Shape, spans: Sequence[Span]) -> None:
         """Take chunks off the nodes that hold them."""
         if shape.exclusive:
             self._unseal(spans)
-            return
-        for first, last, chunks in spans:
-            for node in range(first, last + 1):
-                self._load(node, shape, -chunks)
+        else:
+            self._put(shape, spans, -1)
 
     def go_down(self, first: int, last: int) -> None:
         """Take nodes on which nothing runs out of service."""
@@ -225,39 +263,50 @@ class Cluster:
             for kind in self._kinds
         }
 
-    def _lowest_nodes(self, room: Room, chunks: int) -> Iterable[tuple[int, int, int]]:
-        node = -1
-        while chunks:
-            node = room.usable.find(1, node + 1)
-            count = min(chunks, room.on(node))
-            chunks -= count
-            yield node, node, count
-
     def _seal(self, spans: Sequence[Span]) -> None:
         for first, last, _ in spans:
             self._sealed[first : last + 1] = b"\1" * (last + 1 - first)
-        for room in self._rooms.values():
+        for shape, room in self._rooms.items():
+            if room.stale:
+                self._refresh(room, shape)
             room.seal(spans)
 
     def _unseal(self, spans: Sequence[Span]) -> None:
         for first, last, _ in spans:
             self._sealed[first : last + 1] = bytes(last + 1 - first)
-        for room in self._rooms.values():
+        for shape, room in self._rooms.items():
+            if room.stale:
+                self._refresh(room, shape)
             room.unseal(spans)
 
-    def _load(self, node: int, shape: Shape, chunks: int) -> None:
-        """Put chunks that share the node on it, or take them off if *chunks* is negative."""
-        for kind, amount in shape.per_chunk:
-            self._free[kind][node] -= amount * chunks
-        self._chunks[node] += chunks
-        empty = not self._chunks[node]
-        for other, room in self._rooms.items():
-            if empty:
-                room.restore(node)
-            elif other.exclusive:
-                room.set(node, 0)
+    def _put(self, shape: Shape, spans: Sequence[Span], sign: int) -> None:
+        """Put chunks that share their nodes on them, or take them off if *sign* is -1."""
+        held = self._chunks
+        amounts = [(self._free[kind], amount) for kind, amount in shape.per_chunk]
+        for first, last, chunks in spans:
+            change = sign * chunks
+            for node in range(first, last + 1):
+                held[node] += change
+                for free, amount in amounts:
+                    free[node] -= amount * change
+        for known, room in self._rooms.items():
+            if known is shape:
+                # It takes so many chunks less: the one count that needs no division.
+                room.put(spans, sign)
             else:
-                room.set(node, self._count(other, node))
+                room.stale += spans
+                if len(room.stale) > _MOST_STALE:
+                    self._refresh(room, known)
+
+    def _refresh(self, room: Room, shape: Shape) -> None:
+        """Count anew on the nodes that other shapes were put on or taken off."""
+        for first, last, _ in room.stale:
+            for node in range(first, last + 1):
+                if not self._chunks[node]:
+                    room.restore(node)
+                else:
+                    room.set(node, 0 if shape.exclusive else self._count(shape, node))
+        room.stale.clear()
 
     def _count(self, shape: Shape, node: int) -> int:
         return min(self._free[kind][node] // amount for kind, amount in shape.per_chunk)

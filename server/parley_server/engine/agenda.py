@@ -100,6 +100,11 @@ class Agenda:
             self._void -= 1
         return None
 
+    def due(self, at: Instant) -> bool:
+        """Whether any entry stands at *at*, be it void; none stands before."""
+        entries = self._entries
+        return bool(entries) and entries[0][0] == at
+
     def pop_change(self, at: Instant) -> int | None:
         """Take the index of the next change of nodes at *at*; call it when no end is left there."""
         entries = self._entries

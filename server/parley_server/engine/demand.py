@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class SmallestTotals:
     """For each kind of resource the least that any pending job asks for in all.
 
-    A job joins and leaves in O(kinds * log totals), amortised; reading costs O(kinds).
+    A job joins and leaves in O(kinds * log totals); reading costs O(kinds * log totals), amortised.
     """
 
     def __init__(self, kind_count: int) -> None:
@@ -29,23 +29,24 @@ class SmallestTotals:
     def add(self, totals: Sequence[int]) -> None:
         """A job that asks for *totals* joined the queue."""
         for heap, counts, total in zip(self._heaps, self._counts, totals, strict=True):
-            # A total stays in its heap, with a count of zero, until it comes to the top.
-            if total not in counts:
+            # A total stays in its heap, with a count of zero, until it is met at the top.
+            count = counts.get(total)
+            if count is None:
                 heappush(heap, total)
                 counts[total] = 1
             else:
-                counts[total] += 1
+                counts[total] = count + 1
 
     def remove(self, totals: Sequence[int]) -> None:
         """A job that asks for *totals* left the queue."""
-        for heap, counts, total in zip(self._heaps, self._counts, totals, strict=True):
+        for counts, total in zip(self._counts, totals, strict=True):
             counts[total] -= 1
-            while heap and not counts[heap[0]]:
-                del counts[heappop(heap)]
 
     def within(self, free: Sequence[int]) -> bool:
         """Whether for every kind the least total is no more than what is free; never if empty."""
-        for heap, amount in zip(self._heaps, free, strict=True):
+        for heap, counts, amount in zip(self._heaps, self._counts, free, strict=True):
+            while heap and not counts[heap[0]]:
+                del counts[heappop(heap)]
             if not heap or heap[0] > amount:
                 return False
         return True

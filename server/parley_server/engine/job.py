@@ -20,7 +20,13 @@ class JobState(Enum):
     """Where a job stands; the words are AccaSim's, with the ends told apart.
 
     Requeued is the end of an attempt, not of a job.
+
+    Attributes:
+        word: The value; what an enumeration calls so costs two calls each time it is asked.
     """
+
+    def __init__(self, word: str) -> None:
+        self.word = word
 
     LOADED = "loaded"
     PENDING = "pending"

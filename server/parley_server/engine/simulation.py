@@ -136,6 +136,7 @@ class Simulation(World):
             changes=changes,
             on_node_down=on_node_down,
             execution=execution,
+            weighs=not ask_always,
         )
         self.end: EndReason | None = None
         self.outcomes: list[Outcome] = []
@@ -249,7 +250,7 @@ class Simulation(World):
         twin = copy.copy(self)
         twin.cluster = self.cluster.fork()
         twin._execution = self._execution.fork()
-        twin._demand = self._demand.fork()
+        twin._demand = None if self._demand is None else self._demand.fork()
         twin._agenda = self._agenda.fork()
         twin.running = {number: copy.copy(job) for number, job in self.running.items()}
         twin.counts = copy.copy(self.counts)
@@ -262,6 +263,11 @@ class Simulation(World):
     def stopped(self) -> bool:
         """Whether a decision has ended the run."""
         return self._stopped
+
+    @property
+    def refused(self) -> bool:
+        """Whether any of the last decisions that took effect was refused."""
+        return self._refused
 
     @property
     def exhausted(self) -> bool:
@@ -280,31 +286,37 @@ class Simulation(World):
         at = self._agenda.next_instant(self.running)
         if upcoming is not None and (at is None or upcoming.submit < at):
             at = upcoming.submit
-        if self._deferred is not None and (at is None or self._deferred.at < at):
-            at = self._deferred.at
+        deferred = self._deferred
+        if deferred is not None and (at is None or deferred.at < at):
+            at = deferred.at
         return at
 
     def _happen(self, at: Instant) -> bool:
         """Let everything of this instant happen; whether any of it is wanted."""
-        told, happened = len(self._news), self._instant.events
+        told, instant = len(self._news), self._instant
+        happened = instant.events
         agenda, running = self._agenda, self.running
-        while (job := agenda.pop_end(at, running)) is not None:
-            self._on_completion(job)
-        while (index := agenda.pop_change(at)) is not None:
-            self._on_node_change(self._changes[index])
-        while self._upcoming is not None and self._upcoming.submit == at:
-            submitted, self._upcoming = self._upcoming, self._source.next()
-            self._latest = max(self._latest, submitted.number)
+        if agenda.due(at):
+            while (job := agenda.pop_end(at, running)) is not None:
+                self._on_completion(job)
+            while (index := agenda.pop_change(at)) is not None:
+                self._on_node_change(self._changes[index])
+        while (submitted := self._upcoming) is not None and submitted.submit == at:
+            self._upcoming = self._source.next()
+            if submitted.number > self._latest:
+                self._latest = submitted.number
             self._on_submission(submitted)
             if self._upcoming is None:
-                self._tell(WorkloadExhausted(self.now))
-        while (number := agenda.pop_submission(at)) is not None:
-            self._on_submission(self._brought.pop(number))
-        while (timer := agenda.pop_timer(at)) is not None:
-            self._on_timer(timer)
+                self._tell(WorkloadExhausted(at))
+        # What stands there now are jobs that were brought in, and timers.
+        if agenda.due(at):
+            while (number := agenda.pop_submission(at)) is not None:
+                self._on_submission(self._brought.pop(number))
+            while (timer := agenda.pop_timer(at)) is not None:
+                self._on_timer(timer)
         if not happened:
-            self._instant.queue_length = len(self.pending)
-            self._instant.running = len(self.running)
+            instant.queue_length = len(self.pending)
+            instant.running = len(running)
         return len(self._news) > told
 
     # ------------------------------------------------------------------ asking
@@ -314,7 +326,7 @@ class Simulation(World):
             self._ask_always
             or self._timer_fired
             or self._refused
-            or self._demand.within(self.cluster.free)
+            or (self._demand is not None and self._demand.within(self.cluster.free))
         )
 
     def _tell_at_once(self) -> bool:
@@ -358,10 +370,14 @@ class Simulation(World):
             self._carry_out_or_none(list(decisions))
         else:
             self.outcomes = [self._decide(decision) for decision in decisions]
-        rejected = sum(not outcome.applied for outcome in self.outcomes)
+        outcomes = self.outcomes
+        rejected = 0
+        for outcome in outcomes:
+            if outcome.code is not None:
+                rejected += 1
         self._refused = rejected > 0
-        self._all_refused = 0 < rejected == len(self.outcomes)
-        self._instant.decisions += len(self.outcomes)
+        self._all_refused = 0 < rejected == len(outcomes)
+        self._instant.decisions += len(outcomes)
         self._instant.rejected += rejected
 
     def _carry_out_or_none(self, decisions: Sequence[Decision]) -> None:

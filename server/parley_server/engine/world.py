@@ -79,6 +79,7 @@ class World:
         changes: When nodes go out of service and come back.
         on_node_down: What becomes of the jobs that ran there.
         execution: How fast jobs get on.
+        weighs: Keep what the pending jobs ask for at least, to tell whether any could start.
 
     Attributes:
         pending: The jobs that wait, by number, in no particular order; `queue` has one.
@@ -98,6 +99,7 @@ class World:
         changes: Sequence[NodeChange],
         on_node_down: OnNodeDown,
         execution: ExecutionModel | None,
+        weighs: bool,
     ) -> None:
         self.now: Instant = 0
         self.cluster = Cluster(groups)
@@ -112,11 +114,12 @@ class World:
         self._kills = on_overrun is OnOverrun.KILL
         self._lost = JobState.FAILED if on_node_down is OnNodeDown.KILL else JobState.REQUEUED
         self._execution: ExecutionModel = execution or Rigid()
+        self._rigid = execution is None
         self._agenda = Agenda()
         self._changes = tuple(changes)
         for index, change in enumerate(self._changes):
             self._agenda.enter_change(change.at, int(isinstance(change, NodesUp)), index)
-        self._demand = SmallestTotals(len(self.cluster.kinds))
+        self._demand = SmallestTotals(len(self.cluster.kinds)) if weighs else None
         self._latest = -1
         self._attempts: dict[int, int] = {}
         self._brought: dict[int, Job] = {}
@@ -185,9 +188,11 @@ class World:
 
     def _turn_to(self, at: Instant) -> None:
         self._instants.append(self._instant)
-        cluster, passed = self.cluster, at - self.now
-        for kind, free in enumerate(cluster.free):
-            self._held[kind] += (cluster.in_service[kind] - free) * passed
+        cluster, held, passed = self.cluster, self._held, at - self.now
+        free = cluster.free
+        for kind, amount in enumerate(cluster.in_service):
+            if amount != free[kind]:
+                held[kind] += (amount - free[kind]) * passed
         self.now = at
         self._instant = InstantRecord(at)
 
@@ -212,7 +217,8 @@ class World:
             self._count_end(running.final)
             self._attempts.pop(job.number, None)
         self._tell(JobEnded(self.now, job.number, running.final))
-        self._respeed(self._execution.ended(running, self.running))
+        if not self._rigid:
+            self._respeed(self._execution.ended(running, self.running))
 
     def _return_to_queue(self, running: RunningJob) -> None:
         job = running.job
@@ -220,7 +226,7 @@ class World:
         self.counts.pending += 1
         self.pending[job.number] = job
         self._attempts[job.number] = running.attempt + 1
-        self._demand.add(self.cluster.total(job.request))
+        self._weigh(job)
 
     def _on_node_change(self, change: NodeChange) -> None:
         down = isinstance(change, NodesDown)
@@ -255,7 +261,8 @@ class World:
         if self.cluster.could_ever_hold(job.request):
             self.pending[job.number] = job
             self.counts.pending += 1
-            self._demand.add(self.cluster.total(job.request))
+            if self._demand is not None:
+                self._demand.add(self.cluster.total(job.request))
             self._tell(JobSubmitted(self.now, job))
         else:
             # The dispatcher never hears of it, but it happened.
@@ -287,8 +294,9 @@ class World:
         return 0 <= number <= self._latest
 
     def _start(self, job: Job, allocation: Allocation | None) -> Allocation | None:
-        if job.number in self.holds:
-            raise IsHeld(job.number)
+        number, now = job.number, self.now
+        if number in self.holds:
+            raise IsHeld(number)
         if allocation is None:
             chosen = self.cluster.place(job)
         else:
@@ -297,22 +305,24 @@ class World:
             chosen = tuple([spans if len(spans) < 2 else merged(spans) for spans in allocation])
         self.cluster.take(job, chosen)
         self._leave_queue(job)
-        running = RunningJob(
+        running = self.running[number] = RunningJob(
             job,
-            self.now,
+            now,
             chosen,
-            self.now,
+            now,
             JobState.COMPLETED,
             job.runtime,
-            self.now,
-            attempt=self._attempts.get(job.number, 1),
-            expected_start=self._expected.pop(job.number, None),
+            now,
+            1,
+            self._attempts.get(number, 1),
+            0,
+            self._expected.pop(number, None),
         )
-        self.running[job.number] = running
         self.counts.running += 1
         self._find_end(running)
         self._agenda.enter_end(running)
-        self._respeed(self._execution.started(running, self.running))
+        if not self._rigid:
+            self._respeed(self._execution.started(running, self.running))
         self._progress = True
         return chosen if allocation is None else None
 
@@ -350,13 +360,14 @@ class World:
         if job.number in self.holds:
             raise IsHeld(job.number)
         self.holds.add(job.number)
-        self._demand.remove(self.cluster.total(job.request))
+        if self._demand is not None:
+            self._demand.remove(self.cluster.total(job.request))
 
     def _release(self, job: Job) -> None:
         if job.number not in self.holds:
             raise NotHeld(job.number)
         self.holds.remove(job.number)
-        self._demand.add(self.cluster.total(job.request))
+        self._weigh(job)
 
     def _submit(self, job: Job, at: Instant) -> int:
         """Take in a job that the dispatcher has made; return its number."""
@@ -392,8 +403,13 @@ class World:
         self.counts.pending -= 1
         if job.number in self.holds:
             self.holds.remove(job.number)
-        else:
+        elif self._demand is not None:
             self._demand.remove(self.cluster.total(job.request))
+
+    def _weigh(self, job: Job) -> None:
+        """Take into account that a job could be started that could not."""
+        if self._demand is not None:
+            self._demand.add(self.cluster.total(job.request))
 
     # ------------------------------------------------------------------ ends
 
@@ -411,7 +427,7 @@ class World:
 
     def _find_end(self, running: RunningJob) -> None:
         """Set the end that the work left and the walltime make."""
-        end = running.natural_end()
+        end = running.start + running.job.runtime if self._rigid else running.natural_end()
         running.final = JobState.COMPLETED
         walltime = running.job.walltime
         if self._kills and walltime is not None and end > running.start + walltime:
@@ -450,4 +466,7 @@ class World:
 
     def _count_end(self, state: JobState) -> None:
         counts = self.counts
-        setattr(counts, state.value, getattr(counts, state.value) + 1)
+        if state is JobState.COMPLETED:
+            counts.completed += 1
+        else:
+            setattr(counts, state.word, getattr(counts, state.word) + 1)

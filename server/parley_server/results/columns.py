@@ -106,18 +106,35 @@ def chunk_ranges(allocation: Allocation) -> str:
     )
 
 
+def _places(allocation: Allocation) -> tuple[str, str]:
+    """Return `node_ranges` and `chunk_ranges` of an allocation, quickly where all is plain."""
+    if len(allocation) == 1:
+        spans = allocation[0]
+        if len(spans) == 1:
+            first, last, chunks = spans[0]
+            nodes = str(first) if first == last else f"{first}-{last}"
+            return nodes, f"{nodes}*{chunks}"
+        chunks = spans[0][2]
+        if all([span[2] == chunks for span in spans]):
+            # Merged already: neighbours would be one span.
+            ranges = [
+                str(first) if first == last else f"{first}-{last}" for first, last, _ in spans
+            ]
+            return " ".join(ranges), f"*{chunks} ".join(ranges) + f"*{chunks}"
+    return node_ranges(allocation), chunk_ranges(allocation)
+
+
 def job_row(record: JobRecord, workload_name: str) -> str:
     """Return the row of one attempt of a job; *workload_name* is quoted already."""
     job, state, start, end, allocation, attempt, last, expected_start = record
-    chunks = 0
-    for group in job.request:
-        chunks += group.chunks
+    request = job.request
+    chunks = request[0].chunks if len(request) == 1 else sum(group.chunks for group in request)
     walltime = "" if job.walltime is None else format_seconds(job.walltime)
     if allocation is None or start is None:
         times, nodes, placed = ",,,,,", "", ""
     else:
         times = _times(job.submit, start, end)
-        nodes, placed = node_ranges(allocation), chunk_ranges(allocation)
+        nodes, placed = _places(allocation)
     expected = "" if expected_start is None else format_seconds(expected_start)
     owner = ",".join((job.user or "", job.group or "", job.queue or "", job.partition or ""))
     if owner.count(",") > 3 or '"' in owner or not owner.isprintable():
@@ -132,8 +149,10 @@ def job_row(record: JobRecord, workload_name: str) -> str:
 
 def instant_row(record: InstantRecord) -> str:
     """Return the row of one instant."""
+    at = record.instant
+    instant = format_seconds(at) if at % _SECOND else at // _SECOND
     return (
-        f"{format_seconds(record.instant)},{record.queue_length},{record.running},{record.events},"
+        f"{instant},{record.queue_length},{record.running},{record.events},"
         f"{record.requests},{record.decisions},{record.rejected}"
     )
 

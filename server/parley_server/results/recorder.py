@@ -20,10 +20,11 @@ from parley_server.results.columns import (
     quoted,
 )
 from parley_server.results.rows import RowFile
+from parley_server.results.spill import Spill
 from parley_server.results.summary import RunDescription, counts_table, seconds, write_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from parley_server.engine import JobRecord, Simulation
@@ -129,7 +130,9 @@ class Recorder:
         self._description = description
         self._workload_name = quoted(description.workload_name)
         self._held: list[JobRecord] = []
+        self._spill = Spill(files.directory)
         self._request = 0
+        self._times: list[tuple[int, int, int, int, int]] = []
         self._flushed_ns = 0
         self._memory = 0
         self._closed = False
@@ -153,14 +156,15 @@ class Recorder:
         Raises:
             OutputError: They cannot be written.
         """
-        held = self._held
+        held, released = self._held, []
         for record in simulation.take_records():
             if held and held[-1].end != record.end:
-                self._release()
+                released += held if len(held) == 1 else self._in_reading_order()
+                held.clear()
             held.append(record)
-        write = self._decisions.write
-        for instant in simulation.take_instants():
-            write(instant_row(instant))
+        self._write_jobs(released)
+        self._decisions.extend([instant_row(instant) for instant in simulation.take_instants()])
+        self._write_times()
 
     def skip_requests(self, count: int) -> None:
         """Count requests on from here: so many were answered before the run broke off."""
@@ -168,16 +172,8 @@ class Recorder:
 
     def timed(self, now: int, *, dispatcher_us: int, server_us: int, wire_us: int) -> None:
         """Note where the wall time of one request went."""
-        self._request += 1
-        spent = self._spent_us
-        spent["dispatcher"] += dispatcher_us
-        spent["server"] += server_us
-        spent["wire"] += wire_us
-        memory, self._memory = self._memory, 0
-        self._timing.write(
-            f"{self._request},{format_seconds(now)},{dispatcher_us},{server_us},{wire_us},"
-            f"{memory or ''}"
-        )
+        self._times.append((now, dispatcher_us, server_us, wire_us, self._memory))
+        self._memory = 0
 
     def tick(self, clock_ns: int, simulation: Simulation) -> None:
         """Once a second, hand everything to the operating system and look at the memory.
@@ -197,14 +193,36 @@ class Recorder:
         self._decisions.flush()
         self._timing.flush()
 
-    def _release(self) -> None:
-        """Write the rows of one instant, in reading order."""
-        held = self._held
-        if len(held) > 1:
-            held.sort(key=lambda record: (record.job.number, record.attempt))
-        for record in held:
-            self._jobs.write(job_row(record, self._workload_name))
-        held.clear()
+    def _in_reading_order(self) -> list[JobRecord]:
+        """Return the records of one instant as their rows are to come."""
+        return sorted(self._held, key=lambda record: (record.job.number, record.attempt))
+
+    def _write_jobs(self, records: Iterable[JobRecord]) -> None:
+        spill, name = self._spill, self._workload_name
+        rows = []
+        for record in records:
+            rows.append(job_row(record, name))
+            job, _, start, end, _, _, last, _ = record
+            spill.submitted(job.submit)
+            if last and start is not None and end is not None:
+                spill.ran(start - job.submit, end - start, end)
+        self._jobs.extend(rows)
+
+    def _write_times(self) -> None:
+        spent, request = self._spent_us, self._request
+        rows = []
+        for now, dispatcher_us, server_us, wire_us, memory in self._times:
+            request += 1
+            spent["dispatcher"] += dispatcher_us
+            spent["server"] += server_us
+            spent["wire"] += wire_us
+            rows.append(
+                f"{request},{format_seconds(now)},{dispatcher_us},{server_us},{wire_us},"
+                f"{memory or ''}"
+            )
+        self._request = request
+        self._times.clear()
+        self._timing.extend(rows)
 
     # ------------------------------------------------------------------ when it is over
 
@@ -251,11 +269,10 @@ class Recorder:
         if simulation is None:
             return
         self.collect(simulation)
-        self._release()
+        self._write_jobs(self._in_reading_order())
         if simulation.end is None:
             self._decisions.write(instant_row(simulation.current_instant()))
-        for record in simulation.unfinished():
-            self._jobs.write(job_row(record, self._workload_name))
+        self._write_jobs(simulation.unfinished())
 
     def _summary(
         self,
@@ -265,13 +282,14 @@ class Recorder:
         failure: ParleyError | None,
     ) -> dict[str, Any]:
         from parley_server.results.statistics import (  # noqa: PLC0415 - numpy, when it is needed
-            job_statistics,
+            described,
         )
 
         description = self._description
         statistics: dict[str, Any] = {}
-        with contextlib.suppress(OutputError):
-            statistics = job_statistics(self.files.jobs)
+        with contextlib.suppress(OSError):
+            statistics = described(self._spill)
+        self._spill.close()
         makespan_us = statistics.pop("makespan_us", None)
         end: dict[str, Any] = {
             "reason": reason,

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from parley_server.errors import OutputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 BLOCK = 1000
-"""Rows that are written together."""
+"""Rows that are written together, at least."""
 
 
 class RowFile:
@@ -45,6 +46,16 @@ class RowFile:
             OutputError: A block could not be written.
         """
         self._rows.append(row)
+        if len(self._rows) >= BLOCK:
+            self.flush()
+
+    def extend(self, rows: Iterable[str]) -> None:
+        """Add rows, without their line ends.
+
+        Raises:
+            OutputError: A block could not be written.
+        """
+        self._rows += rows
         if len(self._rows) >= BLOCK:
             self.flush()
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import csv
 import math
-import tempfile
-from array import array
 from itertools import chain, islice
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parley_server.errors import OutputError
-from parley_server.quantities import MICROSECONDS, parse_seconds
+from parley_server.quantities import parse_seconds
 from parley_server.results.columns import JOB_COLUMNS
 from parley_server.results.metrics import bounded_slowdown, slowdown, turnaround
 from parley_server.results.selection import percentile
+from parley_server.results.spill import Spill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Metric = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
-
-_BLOCK = 16_384
-"""Jobs in memory at once."""
 
 _SUBMIT = JOB_COLUMNS.index("submission_time")
 _EXECUTION = JOB_COLUMNS.index("execution_time")
@@ -57,53 +53,35 @@ def job_statistics(jobs_csv: Path) -> dict[str, Any]:
         OutputError: The file cannot be read, or there is no room for a scratch file.
     """
     try:
-        with tempfile.TemporaryFile(dir=jobs_csv.parent) as scratch:
-            span = _Span()
-            count = _spill(jobs_csv, scratch, span)
-            scratch.flush()
-            result = {name: _describe(scratch, metric) for name, metric in METRICS.items()}
-            result["slowdown"]["undefined"] = count - result["slowdown"]["count"]
-            return {**result, "makespan_us": span.makespan}
+        with Spill(jobs_csv.parent) as spill:
+            _read(jobs_csv, spill)
+            return described(spill)
     except OSError as error:
         raise OutputError(f"{jobs_csv}: no statistics: {error.strerror or error}") from None
 
 
-class _Span:
-    """From the first submission to the last end."""
+def described(spill: Spill) -> dict[str, Any]:
+    """Return the same of what a run has noted as it went on.
 
-    def __init__(self) -> None:
-        self.first: int | None = None
-        self.last: int | None = None
-
-    @property
-    def makespan(self) -> int | None:
-        if self.first is None or self.last is None:
-            return None
-        return self.last - self.first
+    Raises:
+        OSError: There was no room for it.
+    """
+    result = {name: _describe(spill, metric) for name, metric in METRICS.items()}
+    result["slowdown"]["undefined"] = spill.count - result["slowdown"]["count"]
+    return {**result, "makespan_us": spill.makespan}
 
 
-def _spill(jobs_csv: Path, scratch: IO[bytes], span: _Span) -> int:
-    """Write wait and runtime of every job that ran to its end, as pairs; return how many."""
-    count = 0
+def _read(jobs_csv: Path, spill: Spill) -> None:
+    """Note every job of a file that ran to its end."""
     with jobs_csv.open(encoding="utf-8", newline="") as lines:
-        pairs = array("d")
         for row in _rows(islice(lines, 1, None)):
-            submit = parse_seconds(row[_SUBMIT])
-            if span.first is None or submit < span.first:
-                span.first = submit
-            if not row[_FINISH] or row[_LAST] != "1":
-                continue
-            finish = parse_seconds(row[_FINISH])
-            if span.last is None or finish > span.last:
-                span.last = finish
-            pairs.append(parse_seconds(row[_WAIT]) / MICROSECONDS)
-            pairs.append(parse_seconds(row[_EXECUTION]) / MICROSECONDS)
-            count += 1
-            if len(pairs) >= _BLOCK:
-                scratch.write(pairs)
-                del pairs[:]
-        scratch.write(pairs)
-    return count
+            spill.submitted(parse_seconds(row[_SUBMIT]))
+            if row[_FINISH] and row[_LAST] == "1":
+                spill.ran(
+                    parse_seconds(row[_WAIT]),
+                    parse_seconds(row[_EXECUTION]),
+                    parse_seconds(row[_FINISH]),
+                )
 
 
 def _rows(lines: Iterator[str]) -> Iterator[list[str]]:
@@ -115,10 +93,9 @@ def _rows(lines: Iterator[str]) -> Iterator[list[str]]:
         yield line.split(",")
 
 
-def _describe(scratch: IO[bytes], metric: Metric) -> dict[str, Any]:
+def _describe(spill: Spill, metric: Metric) -> dict[str, Any]:
     def blocks() -> Iterator[NDArray[np.float64]]:
-        scratch.seek(0)
-        while data := scratch.read(_BLOCK * 16):
+        for data in spill.blocks():
             pairs = np.frombuffer(data, dtype=np.float64).reshape(-1, 2)
             yield metric(np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
 
@@ -126,7 +103,7 @@ def _describe(scratch: IO[bytes], metric: Metric) -> dict[str, Any]:
     if not count:
         return {"count": 0, "mean": None, "median": None, "p95": None, "max": None}
     # The sum is rounded once, so that it does not hang on the size of the blocks.
-    total = math.fsum(value for block in blocks() for value in block.tolist())
+    total = math.fsum(chain.from_iterable(block.tolist() for block in blocks()))
     return {
         "count": count,
         "mean": total / count,

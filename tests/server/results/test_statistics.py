@@ -15,7 +15,7 @@ from parley_server import run
 from parley_server.engine import JobRecord, JobState, Span
 from parley_server.errors import OutputError
 from parley_server.quantities import format_seconds
-from parley_server.results import statistics as module
+from parley_server.results import spill as module
 from parley_server.results.columns import JOB_COLUMNS, job_row, quoted
 from parley_server.results.statistics import METRICS, job_statistics
 from tests.support import SECOND, jobs_of, rows, write_swf
