@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from parley_client.spans import Merged, Span, merged
+from parley_client.spans import Merged, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from parley_client.job import Shape
 
@@ -58,8 +58,7 @@ class Room:
         while chunks:
             node = find(1, node + 1)
             count = counts[node]
-            if count > chunks:
-                count = chunks
+            count = min(count, chunks)
             chunks -= count
             if node != after or count != each:
                 if each:

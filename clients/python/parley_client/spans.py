@@ -24,7 +24,7 @@ class Merged(tuple[Span, ...]):
 
 def merged(spans: Iterable[tuple[int, int, int]]) -> tuple[Span, ...]:
     """Join neighbouring spans with equally many chunks a node; they must ascend."""
-    if isinstance(spans, Merged):
+    if type(spans) is Merged:
         return spans
     if isinstance(spans, tuple) and len(spans) == 1:
         return (Span(*spans[0]),)

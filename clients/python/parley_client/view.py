@@ -13,7 +13,7 @@ from parley_client.spans import Span, merged
 from parley_protocol.digest import state_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from parley_client.allocators import Allocator
     from parley_client.watching import Watcher
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
         StateDict,
         WelcomeBody,
     )
+
+
+_MOST_SAID = 4096
+"""Spellings of shapes that are kept to be found again."""
 
 
 class Queue:
@@ -126,9 +130,10 @@ class View:
         self._allocator = allocator
         self._placed = getattr(allocator, "placed", None)
         self._watchers: list[Watcher] = []
-        self._shapes: dict[tuple[tuple[str, int], ...], dict[bool, Shape]] = {}
+        self._shapes: dict[tuple[Any, ...], Shape] = {}
+        self._as_said: dict[tuple[Any, ...], Shape] = {}
         self._decisions: list[DecisionDict] = []
-        self._sent: list[_Sent] = []
+        self._sent: list[tuple[str, Job | None, tuple[Span, ...], int, int]] = []
         self._timer = 0
 
     # ------------------------------------------------------------------ deciding
@@ -160,7 +165,9 @@ class View:
         Raises:
             ClientError: The job is not pending.
         """
-        self._require_pending(job)
+        number = job.number
+        if self.queue.get(number) is not job:
+            self._require_pending(job)
         if spans is None:
             spans = self._allocator.allocate(job, self.cluster)
             if spans is None:
@@ -169,16 +176,11 @@ class View:
         self._run(job, placed, self.now_us)
         if self._placed is not None:
             self._placed(job, placed)
-        self._decide(
-            {
-                "id": len(self._decisions),
-                "kind": "start",
-                "job": job.number,
-                "allocation": [list(placed)],
-            },
-            job,
-            spans=placed,
+        decisions = self._decisions
+        decisions.append(
+            {"id": len(decisions), "kind": "start", "job": number, "allocation": [list(placed)]}
         )
+        self._sent.append(("start", job, placed, 0, 0))
         return True
 
     def reject(self, job: Job, reason: str | None = None) -> None:
@@ -294,33 +296,39 @@ class View:
         at_us: int = 0,
     ) -> None:
         self._decisions.append(decision)
-        self._sent.append(_Sent(decision["kind"], job, spans, timer, at_us))
+        # Few are ever looked at again: what is made of each here is for those.
+        self._sent.append((decision["kind"], job, spans, timer, at_us))
 
     # ------------------------------------------------------------------ following the server
 
     def update(self, request: DecisionRequestBody) -> None:
         """Take in a request: outcomes of the last decisions, then events, in order."""
         self.now_us = request["now_us"]
-        self.fired.clear()
-        self.ended.clear()
-        self.rejected.clear()
+        if self.fired:
+            self.fired.clear()
+        if self.ended:
+            self.ended.clear()
+        if self.rejected:
+            self.rejected.clear()
         self.changed = False
+        outcomes, events = request["outcomes"], request["events"]
+        follow = self._follow
         state = request.get("state")
         if state is not None:
-            self.rejected += (o for o in request["outcomes"] if o["status"] != "applied")
+            self.rejected += (o for o in outcomes if o["status"] != "applied")
             self._load(state)
-            for event in request["events"]:
-                self._follow(event, told=True)
-        elif any("at_us" in outcome for outcome in request["outcomes"]):
-            self._catch_up(request["outcomes"], request["events"])
+            for event in events:
+                follow(event, told=True)
+        elif outcomes and any("at_us" in outcome for outcome in outcomes):
+            self._catch_up(outcomes, events)
         else:
             # Backwards: a decision about a job may stand on one before it.
-            for outcome in reversed(request["outcomes"]):
+            for outcome in reversed(outcomes):
                 if outcome["status"] != "applied":
                     self._undo(self._sent_as(outcome), str(outcome.get("code")))
                     self.rejected.insert(0, outcome)
-            for event in request["events"]:
-                self._follow(event, told=False)
+            for event in events:
+                follow(event, told=False)
         self._sent.clear()
         digest = request.get("state_digest")
         if digest is not None and digest != self.digest():
@@ -352,28 +360,29 @@ class View:
     def _follow(self, event: Any, *, told: bool) -> None:
         """Take in an `EventDict`; if a full state came with it, only what that does not say."""
         # Comparing the tag costs a third of matching the dictionary.
-        if event["kind"] == "job.submitted":
+        kind = event["kind"]
+        if kind == "job.submitted":
             if not told:
                 job = self._job(event["job"])
                 self.queue._add(job)
                 for watcher in self._watchers:
                     watcher.joined(job)
-        elif event["kind"] == "job.ended":
+        elif kind == "job.ended":
             self.ended.append(event["job"])
             if not told:
                 job = self._stop(event["job"])
                 if event["status"] == "requeued":
                     self._return(job)
-        elif event["kind"] == "job.started":
+        elif kind == "job.started":
             if not told:
                 spans = merged(event["allocation"][0])
                 self._started_elsewhere(event["job"], spans, event["at_us"])
-        elif event["kind"] == "timer.fired":
+        elif kind == "timer.fired":
             self.fired.append(event["timer"])
             self.timers.pop(event["timer"], None)
-        elif event["kind"] in {"node.down", "node.up"}:
+        elif kind in {"node.down", "node.up"}:
             self._on_node_change(event, told=told)
-        elif event["kind"] == "workload.exhausted":
+        elif kind == "workload.exhausted":
             self.exhausted = True
 
     def _started_elsewhere(self, number: int, spans: tuple[Span, ...], at_us: int) -> None:
@@ -424,7 +433,7 @@ class View:
         """Return the decision that an outcome is of."""
         if outcome["id"] >= len(self._sent):
             raise ClientError(f"the server tells of decision {outcome['id']}, which was not sent")
-        return self._sent[outcome["id"]]
+        return _Sent(*self._sent[outcome["id"]])
 
     def _catch_up(self, outcomes: Sequence[OutcomeDict], events: Sequence[Any]) -> None:
         """Take in what happened while decisions were on their way, and then they.
@@ -434,9 +443,9 @@ class View:
         ends that they bring themselves.
         """
         for sent in reversed(self._sent):
-            self._undo(sent, "")
+            self._undo(_Sent(*sent), "")
         effect = max(outcome.get("at_us") or 0 for outcome in outcomes)
-        own = {sent.job.number for sent in self._sent if sent.kind == "start" and sent.job}
+        own = {job.number for kind, job, *_ in self._sent if kind == "start" and job}
         settled = False
         for event in events:
             ends_own = event["kind"] == "job.ended" and event["job"] in own
@@ -532,13 +541,15 @@ class View:
             raise ClientError(
                 f"job {wire['job']} asks for {len(groups)} groups of chunks; this client knows one"
             )
+        group = groups[0]
+        said = (group["exclusive"], *group["per_chunk"].items())
         return Job(
             wire["job"],
             wire["name"],
             wire["submit_us"],
             wire.get("walltime_us"),
-            groups[0]["chunks"],
-            self._shape(groups[0]["per_chunk"].items(), exclusive=groups[0]["exclusive"]),
+            group["chunks"],
+            self._as_said.get(said) or self._shape(said),
             wire.get("user"),
             wire.get("group"),
             wire.get("queue"),
@@ -546,11 +557,18 @@ class View:
             wire.get("attributes"),
         )
 
-    def _shape(self, per_chunk: Iterable[tuple[str, int]], *, exclusive: bool) -> Shape:
-        """Return the one object of a shape, so that comparing shapes is comparing pointers."""
-        key = tuple(sorted(per_chunk))
-        variants = self._shapes.setdefault(key, {})
-        shape = variants.get(exclusive)
+    def _shape(self, said: tuple[Any, ...]) -> Shape:
+        """Return the one object of a shape, so that comparing shapes is comparing pointers.
+
+        Args:
+            said: Whether it is exclusive, and what it asks for, as a message has it: in any order.
+        """
+        exclusive, *per_chunk = said
+        key = (exclusive, *sorted(per_chunk))
+        shape = self._shapes.get(key)
         if shape is None:
-            shape = variants[exclusive] = Shape(key, exclusive)
+            shape = self._shapes[key] = Shape(key[1:], exclusive)
+        if len(self._as_said) >= _MOST_SAID:
+            self._as_said.clear()
+        self._as_said[said] = shape
         return shape

@@ -303,8 +303,7 @@ class Simulation(World):
                 self._on_node_change(self._changes[index])
         while (submitted := self._upcoming) is not None and submitted.submit == at:
             self._upcoming = self._source.next()
-            if submitted.number > self._latest:
-                self._latest = submitted.number
+            self._latest = max(self._latest, submitted.number)
             self._on_submission(submitted)
             if self._upcoming is None:
                 self._tell(WorkloadExhausted(at))

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 BUDGET = 4096
 """Events after which a quiet stretch is interrupted, to write results and show progress."""
 
+_TICK_NS = 5_000_000
+"""Wall time after which the sink is given a chance to flush and to show progress."""
+
 
 class Decider(Protocol):
     """A dispatcher without a socket."""
@@ -66,44 +69,48 @@ def run_in_process(
         RunFailed: A decision was refused, and that ends the run.
         Exception: Whatever the dispatcher raises.
     """
-    told: _Told | _Silent = _Silent()
+    told: _Told | None = None
     if trace is not None or transcript is not None:
         told = _Told(trace, None if transcript is None else Dialogue(transcript))
     hello = decider.hello()
-    told.received("hello", hello, 0)
+    if told is not None:
+        told.received("hello", hello, 0)
     if welcome is None:
         welcome = session.open(hello)
         decider.begin(welcome)
-    told.sent("welcome", welcome, 0)
-    told.received("ready", {}, 0)
+    if told is not None:
+        told.sent("welcome", welcome, 0)
+        told.received("ready", {}, 0)
     clock = time.perf_counter_ns
-    server_began = clock()
-    charged = 0
+    advance, decide, reply, timed = session.advance, decider.decide, session.reply, sink.timed
+    answered = clock()
+    charged = ticked = 0
     while True:
-        message = session.advance(BUDGET)
+        message = advance(BUDGET)
         if message is PAUSED:
             sink.tick(clock())
             continue
         now = message["now_us"]
         if "reason" in message:
-            told.sent("session.end", message, now, charged)
+            if told is not None:
+                told.sent("session.end", message, now, charged)
             return
-        asked = clock()
-        # Before it thinks, however long: what is known by now is not to wait for it.
-        sink.tick(asked)
-        told.sent("decision.request", message, now, charged)
         began = clock()
-        reply = decider.decide(message)
+        if began - ticked > _TICK_NS:
+            # Before it thinks, however long: what is known by now is not to wait for it.
+            sink.tick(began)
+            ticked = began
+        server_us = (began - answered) // 1000
+        if told is not None:
+            told.sent("decision.request", message, now, charged)
+            began = clock()
+        answer = decide(message)
         answered = clock()
-        told.received("decision.reply", reply, now)
-        sink.timed(
-            now,
-            dispatcher_us=(answered - began) // 1000,
-            server_us=(began - server_began) // 1000,
-            wire_us=0,
-        )
-        server_began = answered
-        charged = session.reply(reply, wall_us=(answered - began) // 1000)
+        if told is not None:
+            told.received("decision.reply", answer, now)
+        dispatcher_us = (answered - began) // 1000
+        timed(now, dispatcher_us=dispatcher_us, server_us=server_us, wire_us=0)
+        charged = reply(answer, wall_us=dispatcher_us)
 
 
 class _Told:
@@ -126,13 +133,3 @@ class _Told:
             self._trace("<", kind, body)
         if self._dialogue is not None:
             self._dialogue.received(kind, body, now_us=now)
-
-
-class _Silent:
-    """Nobody wants to know, as a rule."""
-
-    def sent(self, kind: str, body: Any, now: int, charged: int = 0) -> None:
-        pass
-
-    def received(self, kind: str, body: Any, now: int) -> None:
-        pass

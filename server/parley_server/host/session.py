@@ -175,6 +175,9 @@ class Session:
         self._late: list[OutcomeDict] = []
         self._untold: list[Event] = []
         self._state_due = False
+        # Asked at every request.
+        self._deadline_ms = offer.conduct.deadline_us // 1000
+        self._digests = offer.conduct.state_digest
 
     # ------------------------------------------------------------------ opening
 
@@ -308,7 +311,7 @@ class Session:
             RunFailed: A decision was refused, and that ends the run.
         """
         simulation = self.simulation
-        if simulation.outcomes is not self._judged and self._must_ask_again():
+        if simulation.refused and self._must_ask_again():
             return self._request(simulation.ask_again(), attempt=self._attempt + 1)
         point = simulation.advance(budget)
         if point is None or simulation.backlog >= _BACKLOG:
@@ -355,7 +358,8 @@ class Session:
                 "body.decisions",
                 [str(MAX_DECISIONS)],
             )
-        latency = self.offer.conduct.latency.of(wall_us)
+        model = self.offer.conduct.latency
+        latency = 0 if model.model == "zero" else model.of(wall_us)
         self._commit(decisions, latency)
         return latency
 
@@ -445,10 +449,11 @@ class Session:
 
     def _apply(self, decisions: Sequence[Any], latency: int) -> None:
         self._asked = None
-        self._late = []
-        granted = self.terms.submit
+        if self._late:
+            self._late = []
+        granted, decision = self.terms.submit, translate.decision
         self.simulation.apply(
-            [translate.decision(wire, may_submit=granted) for wire in decisions], latency=latency
+            [decision(wire, may_submit=granted) for wire in decisions], latency=latency
         )
         if self.offer.audit:
             check_invariants(self.simulation)
@@ -460,10 +465,10 @@ class Session:
             RunFailed: One was refused, and that ends the run.
         """
         simulation, conduct = self.simulation, self.offer.conduct
-        self._judged = simulation.outcomes
-        refused = next((outcome for outcome in simulation.outcomes if not outcome.applied), None)
-        if refused is None or conduct.on_reject == "report":
+        if simulation.outcomes is self._judged or conduct.on_reject == "report":
             return False
+        self._judged = simulation.outcomes
+        refused = next(outcome for outcome in simulation.outcomes if not outcome.applied)
         if conduct.on_reject == "fail":
             raise RunFailed(
                 "decision_refused",
@@ -487,19 +492,20 @@ class Session:
             "events": self._translator.events(point.events),
             "outcomes": self._outcomes(),
             "state_version": point.version,
-            "deadline_ms": self.offer.conduct.deadline_us // 1000,
+            "deadline_ms": self._deadline_ms,
         }
         if point.opening or self._state_due or self._state_mode == "snapshot":
             body["state"] = self._translator.state(self.simulation)
             self._state_due = False
-        if self.offer.conduct.state_digest:
+        if self._digests:
             body["state_digest"] = translate.digest(self.simulation)
         return body
 
     def _outcomes(self) -> list[OutcomeDict]:
         """Return what became of the last decisions, those that came late included."""
-        outcomes = translate.outcome_dicts(self.simulation.outcomes)
-        return outcomes + self._late if self._late else outcomes
+        outcomes = self.simulation.outcomes
+        told = translate.outcome_dicts(outcomes) if outcomes else []
+        return told + self._late if self._late else told
 
 
 def _rules(offer: Offer) -> RulesDict:

@@ -72,6 +72,13 @@ EVENTS: Mapping[str, type[Event]] = {
 """The engine's events by their kind on the wire."""
 
 
+_MOST_REQUESTS = 4096
+"""Wire forms kept; a trace may ask for another amount in every line."""
+
+_made = tuple.__new__
+"""Makes a named tuple of three that were counted before, without a call of its own."""
+
+
 class Translator:
     """Turns decision points into requests; it keeps one wire form per request that recurs."""
 
@@ -80,7 +87,20 @@ class Translator:
 
     def events(self, events: Iterable[Event]) -> list[EventDict]:
         """Return events in the wire's words, in their order."""
-        return [self._event(event) for event in events]
+        told: list[EventDict] = []
+        for event in events:
+            # Nearly all are of these two kinds; comparing types costs a third of matching them.
+            if type(event) is JobSubmitted:
+                at, job = event
+                told.append({"kind": "job.submitted", "at_us": at, "job": self.job(job)})
+            elif type(event) is JobEnded:
+                at, number, state = event
+                told.append(
+                    {"kind": "job.ended", "at_us": at, "job": number, "status": state.word}  # type: ignore[typeddict-item]
+                )
+            else:
+                told.append(_rarer(event))
+        return told
 
     def job(self, job: Job) -> JobDict:
         """Return what a dispatcher may know of a job."""
@@ -88,7 +108,7 @@ class Translator:
             "job": job.number,
             "name": job.name,
             "submit_us": job.submit,
-            "request": self._request(job.request),
+            "request": self._requests.get(job.request) or self._request(job.request),
         }
         if job.walltime is not None:
             wire["walltime_us"] = job.walltime
@@ -128,43 +148,35 @@ class Translator:
             "exhausted": simulation.exhausted,
         }
 
-    def _event(self, event: Event) -> EventDict:
-        match event:
-            case JobSubmitted(at, job):
-                return {"kind": "job.submitted", "at_us": at, "job": self.job(job)}
-            case JobEnded(at, number, state):
-                return {
-                    "kind": "job.ended",
-                    "at_us": at,
-                    "job": number,
-                    "status": state.value,  # type: ignore[typeddict-item]
-                }
-            case NodesDown(at, nodes):
-                return {"kind": "node.down", "at_us": at, "nodes": [*nodes]}
-            case NodesUp(at, nodes):
-                return {"kind": "node.up", "at_us": at, "nodes": [*nodes]}
-            case TimerFired(at, timer):
-                return {"kind": "timer.fired", "at_us": at, "timer": timer}
-            case WorkloadExhausted(at):
-                return {"kind": "workload.exhausted", "at_us": at}
-            case SessionStart(at):
-                return {"kind": "session.start", "at_us": at}
-
     def _request(self, request: tuple[ChunkGroup, ...]) -> list[ChunkGroupDict]:
-        wire = self._requests.get(request)
-        if wire is None:
-            wire = [
-                {
-                    "chunks": group.chunks,
-                    "per_chunk": dict(group.shape.per_chunk),
-                    "exclusive": group.shape.exclusive,
-                }
-                for group in request
-            ]
-            if len(self._requests) >= 4096:
-                self._requests.clear()
-            self._requests[request] = wire
+        wire: list[ChunkGroupDict] = [
+            {
+                "chunks": group.chunks,
+                "per_chunk": dict(group.shape.per_chunk),
+                "exclusive": group.shape.exclusive,
+            }
+            for group in request
+        ]
+        if len(self._requests) >= _MOST_REQUESTS:
+            self._requests.clear()
+        self._requests[request] = wire
         return wire
+
+
+def _rarer(event: Event) -> EventDict:
+    match event:
+        case NodesDown(at, nodes):
+            return {"kind": "node.down", "at_us": at, "nodes": [*nodes]}
+        case NodesUp(at, nodes):
+            return {"kind": "node.up", "at_us": at, "nodes": [*nodes]}
+        case TimerFired(at, timer):
+            return {"kind": "timer.fired", "at_us": at, "timer": timer}
+        case WorkloadExhausted(at):
+            return {"kind": "workload.exhausted", "at_us": at}
+        case SessionStart(at):
+            return {"kind": "session.start", "at_us": at}
+        case _:
+            raise TypeError(f"no such event: {event!r}")
 
 
 def allocation_array(allocation: Allocation) -> Any:
@@ -176,12 +188,11 @@ def outcome_dicts(outcomes: Sequence[Outcome]) -> list[OutcomeDict]:
     """Return what became of each decision."""
     # Nearly all say no more than that all went well.
     return [
-        {"id": outcome.id, "status": "applied"} if outcome[1:] == _PLAIN else _outcome(outcome)
-        for outcome in outcomes
+        {"id": number, "status": "applied"}
+        if code is None and allocation is None and job is None and at is None
+        else _outcome(Outcome(number, code, message, allocation, job, at))
+        for number, code, message, allocation, job, at in outcomes
     ]
-
-
-_PLAIN = Outcome(0)[1:]
 
 
 def _outcome(outcome: Outcome) -> OutcomeDict:
@@ -218,7 +229,7 @@ def decision(wire: Any, *, may_submit: bool = False) -> Decision:
         if allocation is None:
             return Start(number, wire["job"])
         # Lists in between: a generator costs more than these short lists.
-        spans = tuple([tuple([Span(*span) for span in group]) for group in allocation])
+        spans = tuple([tuple([_made(Span, span) for span in group]) for group in allocation])
         return Start(number, wire["job"], spans)
     if kind == "wake":
         return Wake(number, wire["timer"], wire["at_us"])

@@ -115,7 +115,7 @@ def _places(allocation: Allocation) -> tuple[str, str]:
             nodes = str(first) if first == last else f"{first}-{last}"
             return nodes, f"{nodes}*{chunks}"
         chunks = spans[0][2]
-        if all([span[2] == chunks for span in spans]):
+        if all(span[2] == chunks for span in spans):
             # Merged already: neighbours would be one span.
             ranges = [
                 str(first) if first == last else f"{first}-{last}" for first, last, _ in spans
