@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from parley_server.engine import ChunkGroup, Job, Shape
 from parley_server.markers import attribute_marker, partition_marker
-from parley_server.workload.entry import MOST_SECONDS
+from parley_server.workload.entry import MOST_SECONDS, NOTHING_MORE
 from parley_server.workload.rules import (
     Estimate,
     EstimateMissing,
@@ -56,11 +56,18 @@ class JobBuilder:
         self._attributes: dict[str, Mapping[str, object]] = {}
         self._shapes: dict[object, Shape] = {}
         self._by_size = rules.memory.mode is Memory.IGNORE and rules.partitions is None
+        self._by_allocation = rules.size is Size.ALLOCATED
+        self._refused = _PARTIAL if rules.select is Select.ARCHIVE else frozenset[int]()
         missing = rules.estimate_missing
         self._missing: Estimate | EstimateMissing = missing
         self._missing_name = missing.value if isinstance(missing, EstimateMissing) else missing.name
         if missing is EstimateMissing.MAXIMUM:
             self._missing = Estimate("maximum", fixed=maximum)
+
+    @property
+    def plainly(self) -> bool:
+        """Whether `plain` makes a job as `job` does of lines of which nothing is to be said."""
+        return self._by_size and self._rules.estimate.name == "trace"
 
     def size(self, entry: Entry) -> int:
         """Return the processors of a job; not positive if the line has none."""
@@ -82,6 +89,59 @@ class JobBuilder:
         if rules.partitions is not None and self._partition(entry) is False:
             return "unknown_partition"
         return None
+
+    def plain(self, entry: Entry, number: int) -> Job | None:
+        """Return the job of a line of which nothing is to be said, as nearly all are; else None.
+
+        Neither does anything refuse it, nor is anything filled in or left out.
+        """
+        (
+            name,
+            submit,
+            runtime,
+            _,
+            size,
+            walltime,
+            _,
+            status,
+            user,
+            group,
+            application,
+            queue,
+            partition,
+            preceding,
+            think,
+            _,
+            _,
+            _,
+            more,
+        ) = entry
+        if size <= 0 or self._by_allocation:
+            size = self.size(entry)
+        if (
+            runtime <= 0
+            or walltime <= 0
+            or size <= 0
+            or preceding > 0
+            or think > 0
+            or status in self._refused
+            or more is not NOTHING_MORE
+        ):
+            return None
+        return Job(
+            number,
+            str(name),
+            submit - self._rules.origin,
+            runtime,
+            walltime,
+            self._requests.get(size) or self._plain(size),
+            "trace",
+            user,
+            group,
+            queue,
+            partition,
+            _NONE if application is None else self._told(more, application),
+        )
 
     def job(self, entry: Entry, size: int, number: int) -> Job:
         """Return the job of an entry that nothing refuses."""

@@ -92,6 +92,9 @@ class WorkloadSource:
         self._waiting: list[tuple[int, int, Entry, str]] = []
         self._sorted: Sorted | None = None
         self._exhausted = False
+        # Where neither order nor cleaning comes between a line and its job: who makes that.
+        self._plain: JobBuilder | None = None
+        self._kept_back: Entry | None = None
 
     @property
     def header(self) -> dict[str, str]:
@@ -139,6 +142,8 @@ class WorkloadSource:
         if self._exhausted or (limit is not None and self._given >= limit):
             self.close()
             return None
+        if self._plain is not None and (job := self._next_plain(self._plain)) is not None:
+            return job
         while (entry := self._in_order()) is not None:
             if entry.submit < self._last_submit:
                 self._drop("out_of_order", entry)
@@ -155,6 +160,22 @@ class WorkloadSource:
         self.close()
         if not self._given:
             raise InputError(self._nothing())
+        return None
+
+    def _next_plain(self, builder: JobBuilder) -> Job | None:
+        """Return the next job if nothing is to be said of its line; keep the line, if there is."""
+        entry = self._reader.read()
+        if entry is None:
+            return None
+        submit = entry.submit
+        if submit >= self._last_submit and submit >= self.rules.origin:
+            job = builder.plain(entry, self._given)
+            if job is not None and self._seen.add(entry.name):
+                self._last_submit = submit
+                self._given += 1
+                self.report.kept += 1
+                return job
+        self._kept_back = entry
         return None
 
     def close(self) -> None:
@@ -236,7 +257,10 @@ class WorkloadSource:
     def _accepted(self) -> Entry | None:
         """Return the next line of which a job is to be made."""
         read = self._reader.read
-        while (entry := read()) is not None:
+        while True:
+            entry, self._kept_back = self._kept_back, None
+            if entry is None and (entry := read()) is None:
+                return None
             builder = self._builder or self._make_builder()
             rule = builder.refusal(entry, builder.size(entry))
             if rule is None and self._cleaner is not None:
@@ -250,7 +274,6 @@ class WorkloadSource:
             if not self._seen.add(entry.name):
                 raise InputError(self._twice(entry.name))
             return entry
-        return None
 
     def _too_early(self, entry: Entry) -> str | None:
         if entry.submit < self._last_submit:
@@ -270,6 +293,9 @@ class WorkloadSource:
         self._builder = JobBuilder(
             rules, self.report, self._reader.partition_names, maximum=maximum
         )
+        straight = self._cleaner is None and not self._order.window and not self._order.sort
+        if straight and self._builder.plainly:
+            self._plain = self._builder
         return self._builder
 
     def _maximum(self) -> int:

@@ -160,8 +160,22 @@ class SwfReader:
             InputError: The file cannot be read on, or strict reading met a malformed line.
         """
         report = self.report
+        item = next(self._items, None)
+        if type(item) is Entry:
+            self._index += 1
+            report.lines += 1
+            self._began = True
+            return item
+        return self._read_on(item)
+
+    def _read_on(self, item: Entry | bytes | Malformed | None) -> Entry | None:
+        """Return the next line from *item* on, which is None at the end of a block."""
+        report = self.report
         while True:
-            for item in self._items:
+            if item is None:
+                if not self._next_block():
+                    return None
+            else:
                 self._index += 1
                 report.lines += 1
                 if type(item) is Entry:
@@ -171,8 +185,7 @@ class SwfReader:
                     self.trouble.malformed(self.where(), str(item))
                 elif isinstance(item, bytes):
                     self._on_comment(item)
-            if not self._next_block():
-                return None
+            item = next(self._items, None)
 
     def place(self) -> object:
         """Return where `read` stands.
