@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from operator import sub
 from typing import TYPE_CHECKING
 
 from parley_client.spans import Merged, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from parley_client.job import Shape
 
@@ -98,6 +99,10 @@ class Room:
         """Note that a node is empty."""
         self.set(node, self._full[node])
 
+    def held(self) -> Iterator[int]:
+        """Yield how many chunks of this very shape lie on each node, if no other shape does."""
+        return map(sub, self._full, self._counts)
+
     def put(self, spans: Sequence[Span], sign: int) -> None:
         """Note that chunks of this very shape came to nodes, or left them if *sign* is -1."""
         counts, usable, total = self._counts, self.usable, self.total
@@ -153,6 +158,10 @@ class Cluster:
         self._down = bytearray(self.node_count)
         self._kinds = tuple(self._free)
         self._rooms: dict[Shape, Room] = {}
+        # The index of the only shape there has been so far, if it shares nodes: it says it all,
+        # and what is free and how many chunks lie on each node is made of it when that is asked.
+        self._alone: Room | None = None
+        self._untouched = True
 
     def available(self, shape: Shape) -> int:
         """Return how many chunks of a shape fit now, on all nodes together."""
@@ -166,9 +175,13 @@ class Cluster:
         """Return the node-by-node index of a shape, to be read only."""
         room = self._rooms.get(shape)
         if room is None:
+            self._spread()
             if len(self._rooms) >= _MOST_SHAPES:
                 del self._rooms[next(iter(self._rooms))]
             room = self._rooms[shape] = self._index(shape)
+            if self._untouched and not shape.exclusive:
+                self._alone = room
+            self._untouched = False
         elif room.stale:
             self._refresh(room, shape)
         return room
@@ -195,6 +208,7 @@ class Cluster:
         """Return the sum of what is free on a node, over all resources."""
         if self._sealed[node]:
             return 0
+        self._spread()
         return sum(free[node] for free in self._free.values())
 
     def empty_amounts(self) -> list[tuple[int, int, int]]:
@@ -207,6 +221,7 @@ class Cluster:
 
     def fork(self) -> Cluster:
         """Return a copy that shares nothing that changes; O(nodes * resources)."""
+        self._spread()
         twin = Cluster.__new__(Cluster)
         twin.node_count, twin._groups = self.node_count, self._groups
         twin._free = {kind: free.copy() for kind, free in self._free.items()}
@@ -215,6 +230,7 @@ class Cluster:
         twin._down = self._down.copy()
         twin._kinds = self._kinds
         twin._rooms = {}
+        twin._alone, twin._untouched = None, False
         return twin
 
     def take(self, shape: Shape, spans: Sequence[Span]) -> None:
@@ -254,6 +270,7 @@ class Cluster:
 
     def free(self) -> dict[str, int]:
         """Return what is free of each resource in all; O(nodes)."""
+        self._spread()
         sealed = self._sealed
         return {
             kind: sum(
@@ -280,6 +297,12 @@ class Cluster:
 
     def _put(self, shape: Shape, spans: Sequence[Span], sign: int) -> None:
         """Put chunks that share their nodes on them, or take them off if *sign* is -1."""
+        alone = self._alone
+        if alone is not None and self._rooms.get(shape) is alone:
+            alone.put(spans, sign)
+            return
+        self._spread()
+        self._untouched = False
         held = self._chunks
         amounts = [(self._free[kind], amount) for kind, amount in shape.per_chunk]
         for first, last, chunks in spans:
@@ -296,6 +319,18 @@ class Cluster:
                 room.stale += spans
                 if len(room.stale) > _MOST_STALE:
                     self._refresh(room, known)
+
+    def _spread(self) -> None:
+        """Write down what the only shape says of each node: from now on others may come."""
+        alone, self._alone = self._alone, None
+        if alone is None:
+            return
+        (shape,) = self._rooms
+        amounts = [(self._free[kind], amount) for kind, amount in shape.per_chunk]
+        for node, chunks in enumerate(alone.held()):
+            self._chunks[node] = chunks
+            for free, amount in amounts:
+                free[node] -= amount * chunks
 
     def _refresh(self, room: Room, shape: Shape) -> None:
         """Count anew on the nodes that other shapes were put on or taken off."""
