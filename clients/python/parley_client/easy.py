@@ -78,36 +78,39 @@ class Easy(Rule):
             self._hold(running)
         self._heads: Heads | Line | None = None
         self._lanes: Lanes | None = None
+        # Pending, and in no lane yet: a job that starts as soon as it comes never is.
+        self._fresh: dict[int, Job] = {}
         if self._indexed:
             alone = self.depth == 1 and isinstance(self.order, Fifo)
             self._heads = Line(view.queue) if alone else Heads(self.order, view.queue)
             self._lanes = Lanes(self.backfill_order)
-            for job in view.queue:
-                self._lanes.add(job)
+            self._fresh = {job.number: job for job in view.queue}
 
     def joined(self, job: Job) -> None:
         """Put a job in its places."""
         self._kinds.add(job)
-        if self._heads is not None and self._lanes is not None:
+        if self._heads is not None:
             self._heads.add(job)
-            self._lanes.add(job)
+            self._fresh[job.number] = job
 
     def left(self, job: Job) -> None:
         """Forget a job."""
         self._kinds.remove(job)
-        if self._lanes is not None:
-            self._lanes.remove(job)
+        self._leave_lane(job)
 
     def started(self, running: RunningJob) -> None:
         """Take note of when a job is to end."""
         self._hold(running)
-        if self._lanes is not None:
-            self._lanes.remove(running.job)
+        self._leave_lane(running.job)
 
     def ended(self, running: RunningJob) -> None:
         """Forget a job."""
         self._kinds.remove(running.job)
         self._releases.remove(self._ends.pop(running.job.number), running.job.chunks)
+
+    def _leave_lane(self, job: Job) -> None:
+        if self._lanes is not None and self._fresh.pop(job.number, None) is None:
+            self._lanes.remove(job)
 
     def _hold(self, running: RunningJob) -> None:
         # Kept: where decisions take time to take effect, the start is corrected afterwards.
@@ -136,6 +139,9 @@ class Easy(Rule):
 
         self._heads.offer(take, refusals=self.depth)
         if room.free:
+            for job in self._fresh.values():
+                self._lanes.add(job)
+            self._fresh.clear()
             self._lanes.start(room, start)
 
     def _room(self, free: int, releases: Releases, now: int) -> Slots:
