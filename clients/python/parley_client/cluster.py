@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from operator import sub
+from operator import gt, sub
 from typing import TYPE_CHECKING
 
 from parley_client.spans import Merged, Span
@@ -103,6 +103,10 @@ class Room:
         """Yield how many chunks of this very shape lie on each node, if no other shape does."""
         return map(sub, self._full, self._counts)
 
+    def taken(self) -> Iterator[bool]:
+        """Yield for each node whether it is taken whole, as far as this shape can tell."""
+        return map(gt, self._full_usable, self.usable)
+
     def put(self, spans: Sequence[Span], sign: int) -> None:
         """Note that chunks of this very shape came to nodes, or left them if *sign* is -1."""
         counts, usable, total = self._counts, self.usable, self.total
@@ -158,8 +162,8 @@ class Cluster:
         self._down = bytearray(self.node_count)
         self._kinds = tuple(self._free)
         self._rooms: dict[Shape, Room] = {}
-        # The index of the only shape there has been so far, if it shares nodes: it says it all,
-        # and what is free and how many chunks lie on each node is made of it when that is asked.
+        # The index of the only shape there has been so far: it says it all, and what is free,
+        # how many chunks lie on each node and which are taken whole is made of it when asked.
         self._alone: Room | None = None
         self._untouched = True
 
@@ -179,7 +183,7 @@ class Cluster:
             if len(self._rooms) >= _MOST_SHAPES:
                 del self._rooms[next(iter(self._rooms))]
             room = self._rooms[shape] = self._index(shape)
-            if self._untouched and not shape.exclusive:
+            if self._untouched:
                 self._alone = room
             self._untouched = False
         elif room.stale:
@@ -206,9 +210,9 @@ class Cluster:
 
     def free_amount(self, node: int) -> int:
         """Return the sum of what is free on a node, over all resources."""
+        self._spread()
         if self._sealed[node]:
             return 0
-        self._spread()
         return sum(free[node] for free in self._free.values())
 
     def empty_amounts(self) -> list[tuple[int, int, int]]:
@@ -235,14 +239,20 @@ class Cluster:
 
     def take(self, shape: Shape, spans: Sequence[Span]) -> None:
         """Put chunks on nodes that have room for them."""
-        if shape.exclusive:
+        alone = self._alone
+        if alone is not None and shape.exclusive and self._rooms.get(shape) is alone:
+            alone.seal(spans)
+        elif shape.exclusive:
             self._seal(spans)
         else:
             self._put(shape, spans, 1)
 
     def release(self, shape: Shape, spans: Sequence[Span]) -> None:
         """Take chunks off the nodes that hold them."""
-        if shape.exclusive:
+        alone = self._alone
+        if alone is not None and shape.exclusive and self._rooms.get(shape) is alone:
+            alone.unseal(spans)
+        elif shape.exclusive:
             self._unseal(spans)
         else:
             self._put(shape, spans, -1)
@@ -280,6 +290,8 @@ class Cluster:
         }
 
     def _seal(self, spans: Sequence[Span]) -> None:
+        self._spread()
+        self._untouched = False
         for first, last, _ in spans:
             self._sealed[first : last + 1] = b"\1" * (last + 1 - first)
         for shape, room in self._rooms.items():
@@ -288,6 +300,7 @@ class Cluster:
             room.seal(spans)
 
     def _unseal(self, spans: Sequence[Span]) -> None:
+        self._spread()
         for first, last, _ in spans:
             self._sealed[first : last + 1] = bytes(last + 1 - first)
         for shape, room in self._rooms.items():
@@ -326,6 +339,11 @@ class Cluster:
         if alone is None:
             return
         (shape,) = self._rooms
+        if shape.exclusive:
+            for node, taken in enumerate(alone.taken()):
+                if taken:
+                    self._sealed[node] = 1
+            return
         amounts = [(self._free[kind], amount) for kind, amount in shape.per_chunk]
         for node, chunks in enumerate(alone.held()):
             self._chunks[node] = chunks

@@ -122,6 +122,9 @@ class _Asked(NamedTuple):
     ever: bool
 
 
+_WORTH_REWRITING = 3
+"""Spans of one allocation from which on their runs are written anew, not changed one by one."""
+
 _MOST_KEPT = 4096
 """Of anything kept to be found again; a trace may ask for another amount in every line."""
 
@@ -149,6 +152,22 @@ def _joined(ranges: Iterable[_Range]) -> list[_Range]:
         else:
             result.append((first, last))
     return result
+
+
+class _Runs:
+    """Runs that are being written: neighbours that are alike are one."""
+
+    __slots__ = ("firsts", "loads")
+
+    def __init__(self) -> None:
+        self.firsts: list[int] = []
+        self.loads: list[_Load] = []
+
+    def add(self, first: int, load: _Load) -> None:
+        """Nodes from *first* to that of the next call are of a load."""
+        if not self.loads or self.loads[-1] is not load:
+            self.firsts.append(first)
+            self.loads.append(load)
 
 
 class Cluster:
@@ -307,22 +326,22 @@ class Cluster:
             raise TooFewChunks(job.number, group.chunks, given)
         if given > group.chunks:
             raise TooManyChunks(job.number, group.chunks, given)
+        firsts, loads = self._firsts, self._loads
         for first, last, chunks in spans:
-            self._check_room(demand, first, last, chunks)
+            index = bisect_right(firsts, first) - 1
+            # Mostly a span lies in one run, of a load that such a chunk was tried on before.
+            if last >= firsts[index + 1] or loads[index].room.get(demand, 0) < chunks:
+                self._check_room(demand, first, last, chunks)
 
     def take(self, job: Job, allocation: Allocation) -> None:
         """Put the job on nodes that were checked or placed just now."""
         for group, spans in zip(job.request, allocation, strict=True):
-            demand = self._demand(group.shape)
-            for first, last, chunks in spans:
-                self._change(first, last, demand, chunks)
+            self._change_all(spans, self._demand(group.shape), 1)
 
     def release(self, job: Job, allocation: Allocation) -> None:
         """Take the job off the nodes it was put on."""
         for group, spans in zip(job.request, allocation, strict=True):
-            demand = self._demand(group.shape)
-            for first, last, chunks in spans:
-                self._change(first, last, demand, -chunks)
+            self._change_all(spans, self._demand(group.shape), -1)
 
     def _ask(self, request: tuple[ChunkGroup, ...]) -> _Asked:
         asked = self._asked.get(request)
@@ -418,6 +437,55 @@ class Cluster:
                 if kind.startswith(ATTRIBUTE):
                     return UnmetConstraint(node, kind.removeprefix(ATTRIBUTE))
         return BusyNode(node, chunks, load.room[demand])
+
+    def _change_all(self, spans: Sequence[Span], demand: _Demand, sign: int) -> None:
+        """Put chunks on all nodes of an allocation, or take them off if *sign* is -1."""
+        if len(spans) >= _WORTH_REWRITING:
+            firsts = self._firsts
+            begin = bisect_right(firsts, spans[0].first) - 1
+            end = bisect_left(firsts, spans[-1].last + 1, begin)
+            # The lowest free nodes, which are most asked for, leave little between them.
+            if end - begin <= 4 * len(spans):
+                self._rewrite(begin, end, spans, demand, sign)
+                return
+        for first, last, chunks in spans:
+            self._change(first, last, demand, sign * chunks)
+
+    def _rewrite(
+        self, begin: int, end: int, spans: Sequence[Span], demand: _Demand, sign: int
+    ) -> None:
+        """Do so where all spans lie in the runs from *begin* to before *end*: make these anew."""
+        firsts, loads, free = self._firsts, self._loads, self.free
+        runs = _Runs()
+        index, at = begin, firsts[begin]
+        for first, last, chunks in spans:
+            while firsts[index + 1] <= first:
+                runs.add(at, loads[index])
+                index += 1
+                at = firsts[index]
+            if at < first:
+                runs.add(at, loads[index])
+                at = first
+            while at <= last:
+                load = loads[index]
+                step = load.steps.get((demand, sign * chunks)) or self._step(
+                    load, demand, sign * chunks
+                )
+                runs.add(at, step[0])
+                behind = firsts[index + 1]
+                after = last + 1 if last < behind else behind
+                for kind, amount in step[1]:
+                    free[kind] += (after - at) * amount
+                at = after
+                if at == behind:
+                    index += 1
+        if at < firsts[end]:
+            # All that is left of the last run that was touched: the others end with a span.
+            runs.add(at, loads[index])
+        skipped = int(begin > 0 and loads[begin - 1] is runs.loads[0])
+        joined = int(end < len(loads) and loads[end] is runs.loads[-1])
+        firsts[begin : end + joined] = runs.firsts[skipped:]
+        loads[begin : end + joined] = runs.loads[skipped:]
 
     def _change(self, first: int, last: int, demand: _Demand, chunks: int) -> None:
         """Put so many chunks on each node of a span, or take them off if negative."""
