@@ -1,5 +1,3 @@
-"""Which version this is."""
+"""Which version this is; the distribution takes it from here."""
 
-from importlib.metadata import version
-
-__version__ = version("parley-sim")
+__version__ = "0.1.0"

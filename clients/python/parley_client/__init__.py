@@ -10,6 +10,8 @@ def shortest_first(view):
 serve(shortest_first)
 """
 
+from typing import TYPE_CHECKING, Any
+
 from parley_client.allocators import (
     ALLOCATORS,
     Allocator,
@@ -21,7 +23,6 @@ from parley_client.allocators import (
     allocator_named,
 )
 from parley_client.cluster import Cluster
-from parley_client.connection import ConnectionLost, ServerRefused, serve
 from parley_client.conservative import (
     Conservative,
     ConservativeNone,
@@ -39,6 +40,9 @@ from parley_client.rules import Aggressive, RejectAll, Strict
 from parley_client.spans import Span
 from parley_client.timed_run import TimedRun
 from parley_client.view import Queue, View
+
+if TYPE_CHECKING:
+    from parley_client.connection import ConnectionLost, ServerRefused, serve
 
 __all__ = [
     "ALLOCATORS",
@@ -80,3 +84,12 @@ __all__ = [
     "policy_named",
     "serve",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Bring in what needs ZeroMQ when it is asked for: a dispatcher in process does without."""
+    if name in {"ConnectionLost", "ServerRefused", "serve"}:
+        from parley_client import connection  # noqa: PLC0415
+
+        return getattr(connection, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

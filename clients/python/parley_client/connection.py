@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from parley_client.dispatcher import Dispatcher, PolicyLike
 from parley_client.errors import ClientError, WrongUsage
@@ -295,7 +294,7 @@ class _Connection:
 
     def _look_for_server(self) -> None:
         while self._monitor.poll(0):
-            recv_monitor_message(self._monitor)
+            self._monitor.recv_multipart()
             if not self._socket.poll(0):
                 raise ConnectionLost(f"the server at {self._endpoint} is gone")
 

@@ -6,12 +6,12 @@ The same object serves a run in process and, by way of `serve`, one over ZeroMQ.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from parley_client.allocators import Allocator, allocator_named
 from parley_client.errors import ClientError, WrongUsage
 from parley_client.policies import Ask, FunctionPolicy, Parameter, Policy, policy_named
+from parley_client.version import __version__
 from parley_client.view import View
 from parley_protocol.messages import PROTOCOL_VERSION
 
@@ -76,7 +76,7 @@ class Dispatcher:
             capabilities["submit"] = True
         body: HelloBody = {
             "versions": [PROTOCOL_VERSION],
-            "client": {"name": self.name, "version": _version(), "language": "python"},
+            "client": {"name": self.name, "version": __version__, "language": "python"},
             "capabilities": capabilities,
             "ask": self._ask,
         }
@@ -132,12 +132,3 @@ def _as_policy(policy: PolicyLike, parameters: Mapping[str, Parameter] | None) -
     if callable(policy):
         return FunctionPolicy(policy)
     raise ClientError(f"{policy!r} is no policy: it has no method decide(view)")
-
-
-def _version() -> str:
-    for distribution in ("parley-sim", "parley-client"):
-        try:
-            return version(distribution)
-        except PackageNotFoundError:
-            continue
-    return "unknown"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import zmq
-from zmq.auth import CURVE_ALLOW_ANY, load_certificate, load_certificates
-from zmq.auth.thread import ThreadAuthenticator
-from zmq.utils.monitor import recv_monitor_message
 
 from parley_protocol.codec import FROM_CLIENT
 from parley_server.errors import InputError, UsageError
@@ -16,6 +14,8 @@ from parley_server.errors import InputError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
     from pathlib import Path
+
+    from zmq.auth.thread import ThreadAuthenticator
 
 TICK_MS = 100
 """How long to wait for a message before looking around."""
@@ -134,7 +134,10 @@ class Wire:
     def closed_connections(self) -> Iterator[int]:
         """Yield the numbers of the connections that were closed since the last call."""
         while self._monitor.poll(0):
-            yield recv_monitor_message(self._monitor)["value"]
+            event, _endpoint = self._monitor.recv_multipart()
+            # The event's number in 16 bits, then its value in 32: the manual of
+            # zmq_socket_monitor. pyzmq's own reader would bring in asyncio.
+            yield int.from_bytes(event[2:6], sys.byteorder)
 
     def _configure(self) -> None:
         socket = self._socket
@@ -151,6 +154,10 @@ class Wire:
 
     def _encrypt(self, curve: Curve) -> None:
         public, secret = read_certificate(curve.secret, secret=True)
+        # Few sessions are guarded, and this brings in asyncio.
+        from zmq.auth import CURVE_ALLOW_ANY, load_certificates  # noqa: PLC0415
+        from zmq.auth.thread import ThreadAuthenticator  # noqa: PLC0415
+
         location = CURVE_ALLOW_ANY
         if curve.clients is not None:
             location = str(curve.clients)
@@ -172,6 +179,8 @@ def read_certificate(path: Path, *, secret: bool) -> tuple[bytes, bytes]:
         InputError: It cannot be read, or holds no such key.
     """
     try:
+        from zmq.auth import load_certificate  # noqa: PLC0415
+
         public, private = load_certificate(path)
     except (OSError, ValueError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
