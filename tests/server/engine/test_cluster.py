@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parley_server.engine import ChunkGroup, Cluster, Job, NodeGroup, Shape, Span
+from parley_server.engine import cluster as module
 from parley_server.engine.errors import DecisionError, NoFit
 from tests.strategies import SHAPES, machines
 
@@ -171,3 +174,53 @@ def test_memory_of_any_amount_does_not_fill_the_memory():
     assert len(cluster._known) <= 4096
     assert all(len(load.steps) <= 4096 for load in cluster._known.values())
     assert list(cluster.runs()) == [(0, 1, (4, 10**9), False)]
+
+
+def written_at_once(patch, groups, steps, *, least):
+    """Carry out steps where so many spans are worth writing their runs anew."""
+    patch.setattr(module, "_WORTH_REWRITING", least)
+    cluster, held = Cluster(groups), []
+    for shape, chunks, which in steps:
+        if which < len(held):
+            cluster.release(*held.pop(which))
+        asked = job(chunks, shape)
+        with contextlib.suppress(NoFit):
+            allocation = cluster.place(asked)
+            cluster.take(asked, allocation)
+            held.append((asked, allocation))
+    return list(cluster.runs()), list(cluster.free)
+
+
+@given(groups=machines(), steps=steps)
+def test_runs_are_the_same_whether_written_at_once_or_changed_one_by_one(groups, steps):
+    with pytest.MonkeyPatch.context() as patch:
+        at_once = written_at_once(patch, groups, steps, least=1)
+        one_by_one = written_at_once(patch, groups, steps, least=1000)
+
+    assert at_once == one_by_one
+
+
+@given(
+    sizes=st.lists(st.integers(1, 3), min_size=12, max_size=20),
+    gone=st.sets(st.integers(0, 19), min_size=4),
+)
+def test_a_job_that_takes_every_gap_and_leaves_them_again_changes_nothing(sizes, gone):
+    shape = Shape.of({"core": 1}, exclusive=True)
+    cluster = Cluster([NodeGroup("n", sum(sizes), {"core": 1})])
+    held = []
+    for size in sizes:
+        allocation = cluster.place(job(size, shape))
+        cluster.take(job(size, shape), allocation)
+        held.append((size, allocation))
+    for index in sorted(gone & set(range(len(sizes)))):
+        cluster.release(job(held[index][0], shape), held[index][1])
+    before = list(cluster.runs()), list(cluster.free)
+    gaps = job(cluster.free[0], shape) if cluster.free[0] else None
+    if gaps is not None:
+        allocation = cluster.place(gaps)
+        cluster.take(gaps, allocation)
+        assert cluster.free == [0]
+        assert [load for *_, load, _ in cluster.runs()] == [(0,)]
+        cluster.release(gaps, allocation)
+
+    assert (list(cluster.runs()), list(cluster.free)) == before
