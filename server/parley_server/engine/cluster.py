@@ -265,11 +265,11 @@ class Cluster:
 
     def could_ever_hold(self, request: tuple[ChunkGroup, ...]) -> bool:
         """Whether the empty machine holds the request."""
-        return self._ask(request).ever
+        return (self._asked.get(request) or self._ask(request)).ever
 
     def total(self, request: tuple[ChunkGroup, ...]) -> tuple[int, ...]:
         """Return how much of each kind the request asks for in all: what it needs at least."""
-        return self._ask(request).total
+        return (self._asked.get(request) or self._ask(request)).total
 
     def place(self, job: Job) -> Allocation:
         """Return the lowest-numbered nodes that hold the job, each filled as far as it goes.
@@ -344,17 +344,15 @@ class Cluster:
             self._change_all(spans, self._demand(group.shape), -1)
 
     def _ask(self, request: tuple[ChunkGroup, ...]) -> _Asked:
-        asked = self._asked.get(request)
-        if asked is None:
-            (group,) = request
-            demand = self._demand(group.shape)
-            asked = _Asked(
-                tuple(amount * group.chunks for amount in demand.amounts),
-                sum(count * demand.room(load) for count, load in self._empty) >= group.chunks,
-            )
-            if len(self._asked) >= _MOST_KEPT:
-                self._asked.clear()
-            self._asked[request] = asked
+        (group,) = request
+        demand = self._demand(group.shape)
+        asked = _Asked(
+            tuple(amount * group.chunks for amount in demand.amounts),
+            sum(count * demand.room(load) for count, load in self._empty) >= group.chunks,
+        )
+        if len(self._asked) >= _MOST_KEPT:
+            self._asked.clear()
+        self._asked[request] = asked
         return asked
 
     def _demand(self, shape: Shape) -> _Demand:
