@@ -13,6 +13,7 @@ from parley_protocol.examples import EXAMPLES
 from parley_protocol.reference import hex_lines, with_generated_parts
 from parley_protocol.schemas import as_text, identified, protocol_schemas, schema_file
 from parley_server.platform import PlatformDescription
+from parley_server.results.status import Status
 from parley_server.results.summary import Summary
 from parley_server.scenario import Scenario
 from parley_server.workload.information import Information
@@ -45,6 +46,7 @@ def _schemas() -> dict[str, Any]:
     files = {
         "platform": PlatformDescription.model_json_schema(),
         "scenario": Scenario.model_json_schema(),
+        "status": TypeAdapter(Status).json_schema(),
         "summary": TypeAdapter(Summary).json_schema(),
         "workload-info": TypeAdapter(Information).json_schema(),
     }

@@ -19,6 +19,7 @@ from parley_server.cli.replay import check, replay
 from parley_server.cli.run import CommandAfterDashes, run
 from parley_server.cli.schema import schema
 from parley_server.cli.serve import serve
+from parley_server.cli.watch import watch
 from parley_server.cli.workload import WORKLOAD_COMMANDS, workload_app
 from parley_server.errors import ExitStatus, ParleyError, one_line
 from parley_server.version import __version__
@@ -78,6 +79,7 @@ app = typer.Typer(
 )
 app.command(cls=CommandAfterDashes, epilog=EXIT_STATUS)(_ending(run))
 app.command(epilog=EXIT_STATUS)(_ending(serve))
+app.command()(_ending(watch))
 app.command()(_ending(dispatch))
 app.command()(_ending(policies))
 app.command()(_ending(schema))

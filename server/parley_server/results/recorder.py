@@ -179,6 +179,11 @@ class Recorder:
             f"{memory or ''}"
         )
 
+    @property
+    def asked(self) -> tuple[int, int]:
+        """How many requests there were so far, and how long the dispatcher took, microseconds."""
+        return self._request, self._spent_us["dispatcher"]
+
     def tick(self, clock_ns: int, simulation: Simulation) -> None:
         """Once a second, hand everything to the operating system and look at the memory.
 
