@@ -1,0 +1,171 @@
+"""How every plot looks: one set of sizes, colours, hatches and line styles.
+
+Colours are those of Okabe and Ito (Color Universal Design, 2008), which people with any kind of
+colour vision can tell apart; each goes with a line style, a marker and a hatch of its own, so that
+a plot printed in grey says the same.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, FuncFormatter
+
+from parley_server.errors import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from matplotlib.axis import Axis
+
+SIZE = (9.0, 4.8)
+"""Inches; what is drawn for many runs grows in height."""
+
+DOTS = 150
+"""Per inch."""
+
+FORMATS = ("png", "svg")
+
+BLACK, GREY, FAINT = "#000000", "#555555", "#d9d9d9"
+
+
+@dataclass(frozen=True, slots=True)
+class Pen:
+    """How one run looks beside others.
+
+    Attributes:
+        colour: Of Okabe and Ito.
+        line: A line style, as matplotlib has them.
+        marker: A mark, as matplotlib has them.
+        hatch: What fills areas, beside a lighter colour.
+    """
+
+    colour: str
+    line: Any
+    marker: str
+    hatch: str
+
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 3)))
+_MARKERS = "osD^vPX*"
+_HATCHES = ("", "////", "....", "\\\\\\\\", "xx", "--", "++", "oo")
+
+
+def pen(number: int) -> Pen:
+    """Return how the run of a number looks; after fifty-six runs two look alike."""
+    return Pen(
+        _COLOURS[number % len(_COLOURS)],
+        _LINES[number % len(_LINES)],
+        _MARKERS[number % len(_MARKERS)],
+        _HATCHES[number % len(_HATCHES)],
+    )
+
+
+SETTINGS: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.edgecolor": GREY,
+    "axes.grid": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.4,
+    "hatch.linewidth": 0.6,
+    "figure.dpi": DOTS,
+    "savefig.dpi": DOTS,
+    "path.simplify": True,
+    "agg.path.chunksize": 20_000,
+    # The same input gives the same bytes.
+    "svg.hashsalt": "parley",
+    "svg.fonttype": "path",
+}
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Let matplotlib draw in our style for a while, whatever the user's is."""
+    with rc_context():
+        from matplotlib import rcdefaults, rcParams  # noqa: PLC0415 - only inside of the context
+
+        rcdefaults()
+        rcParams.update(SETTINGS)
+        yield
+
+
+def figure(*, width: float = SIZE[0], height: float = SIZE[1]) -> Figure:
+    """Return an empty figure that nothing else knows of.
+
+    Args:
+        width: Inches.
+        height: Inches.
+    """
+    made = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(made)
+    return made
+
+
+def save(made: Figure, path: Path) -> None:
+    """Write a figure; its ending tells the format. The same figure gives the same bytes.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    nothing = {"png": {"Software": None}, "svg": {"Date": None, "Creator": "parley"}}
+    kind = path.suffix.removeprefix(".")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with drawing():
+            made.savefig(path, format=kind, metadata=nothing.get(kind))
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+# ---------------------------------------------------------------------- axes
+
+_UNITS = ((86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
+
+
+def time_unit(span: float) -> tuple[float, str]:
+    """Return the unit, in seconds and by name, in which a span of time is told best."""
+    for seconds, name in _UNITS:
+        if span >= 2 * seconds:
+            return seconds, name
+    return 1.0, "seconds"
+
+
+def counted(axis: Axis) -> None:
+    """Let an axis tell large numbers short: 10 k, 3 M."""
+    axis.set_major_formatter(EngFormatter(sep=""))
+
+
+_MARKS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+def duration(seconds: float, _place: int | None = None) -> str:
+    """Return a length of time as a tick of an axis says it: 30 s, 5 min, 2 h, 10 d."""
+    if seconds == 0:
+        return "0"
+    size = abs(seconds)
+    for length, mark in _MARKS:
+        if size >= length:
+            return f"{seconds / length:,.3g} {mark}".replace("e+0", "e")
+    return f"{seconds:.2g} s"
+
+
+def timed(axis: Axis) -> None:
+    """Let an axis of seconds tell lengths of time in the unit that suits each."""
+    axis.set_major_formatter(FuncFormatter(duration))
