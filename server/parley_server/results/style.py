@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, FuncFormatter
 
 from parley_server.errors import OutputError
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from matplotlib.axis import Axis
 
 SIZE = (9.0, 4.8)
 """Inches; what is drawn for many runs grows in height."""
@@ -102,7 +100,7 @@ def drawing() -> Iterator[None]:
         from matplotlib import rcdefaults, rcParams  # noqa: PLC0415 - only inside of the context
 
         rcdefaults()
-        rcParams.update(SETTINGS)
+        rcParams.update(cast("Any", SETTINGS))
         yield
 
 
@@ -132,40 +130,3 @@ def save(made: Figure, path: Path) -> None:
             made.savefig(path, format=kind, metadata=nothing.get(kind))
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
-
-
-# ---------------------------------------------------------------------- axes
-
-_UNITS = ((86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
-
-
-def time_unit(span: float) -> tuple[float, str]:
-    """Return the unit, in seconds and by name, in which a span of time is told best."""
-    for seconds, name in _UNITS:
-        if span >= 2 * seconds:
-            return seconds, name
-    return 1.0, "seconds"
-
-
-def counted(axis: Axis) -> None:
-    """Let an axis tell large numbers short: 10 k, 3 M."""
-    axis.set_major_formatter(EngFormatter(sep=""))
-
-
-_MARKS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
-
-
-def duration(seconds: float, _place: int | None = None) -> str:
-    """Return a length of time as a tick of an axis says it: 30 s, 5 min, 2 h, 10 d."""
-    if seconds == 0:
-        return "0"
-    size = abs(seconds)
-    for length, mark in _MARKS:
-        if size >= length:
-            return f"{seconds / length:,.3g} {mark}".replace("e+0", "e")
-    return f"{seconds:.2g} s"
-
-
-def timed(axis: Axis) -> None:
-    """Let an axis of seconds tell lengths of time in the unit that suits each."""
-    axis.set_major_formatter(FuncFormatter(duration))
