@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from parley_server.engine import OnOverrun
 from parley_server.errors import UsageError
 from parley_server.inputs import PathText, PlatformSettings, WorkloadSettings
+from parley_server.own_code import split_reference
 from parley_server.platform import PlatformDescription, guessed, read_platform, uniform
 from parley_server.quantities import parse_duration
 from parley_server.session_settings import (
@@ -28,7 +29,6 @@ from parley_server.session_settings import (
 from parley_server.settings import Settings, integral, read_settings, validate
 from parley_server.workload import ReadingRules, RequestMode, WorkloadSource, parse_estimate
 from parley_server.workload.files import COMPRESSED_ENDINGS, STANDARD, digest_of
-from parley_server.workload.own import split_reference
 from parley_server.workload.report import ReadReport
 from parley_server.workload.rules import (
     Memory,
