@@ -81,10 +81,10 @@ def show_result(summary: Mapping[str, Any], directory: Path) -> None:
         print(f"{'makespan, s':<17}{summary['makespan']:>16,}")
     if summary["utilisation"] is not None:
         print(f"{'utilisation':<17}{summary['utilisation']:>16.6f}")
-    print(f"results in {_shortest(directory)}")
+    print(f"results in {shortest(directory)}")
 
 
-def _shortest(directory: Path) -> Path:
+def shortest(directory: Path) -> Path:
     """Return a path from here, if it lies below here."""
     with contextlib.suppress(ValueError, OSError):
         return directory.resolve().relative_to(Path.cwd())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parley_server.cli.dispatch import dispatch
+from parley_server.cli.experiment import EXPERIMENT_COMMANDS, experiment_app
 from parley_server.cli.keys import keys
 from parley_server.cli.platform import info as platform_info
 from parley_server.cli.platform import platform_app
@@ -91,6 +92,9 @@ app.add_typer(transcripts)
 for command in WORKLOAD_COMMANDS:
     workload_app.command(epilog=EXIT_STATUS)(_ending(command))
 platform_app.command("info", epilog=EXIT_STATUS)(_ending(platform_info))
+for experiment_command in EXPERIMENT_COMMANDS:
+    experiment_app.command(epilog=EXIT_STATUS)(_ending(experiment_command))
+app.add_typer(experiment_app)
 app.add_typer(workload_app)
 app.add_typer(platform_app)
 

@@ -108,16 +108,19 @@ class _Directory:
         self._directory = directory
         self._looked = False
         self._own = (directory / "scenario.toml").is_file()
-        several = (directory / "experiment.sqlite").is_file() or any(
-            directory.glob("*/scenario.toml")
-        )
-        if not self._own and not several:
+        self._experiment = (directory / "experiment.sqlite").is_file()
+        if not (self._own or self._experiment or any(directory.glob("*/scenario.toml"))):
             raise UsageError(f"{directory}: holds no run (no scenario.toml)")
 
     @property
     def over(self) -> bool:
         from parley_server.results.status import still_there  # noqa: PLC0415 - not for --help
 
+        if self._experiment:
+            from parley_server.experiments.lock import is_running  # noqa: PLC0415
+
+            # Between two cells there is nothing to be seen.
+            return not is_running(self._directory)
         # Who was killed has left the last status behind.
         return not any(still_there(status) for status in self.look())
 
@@ -125,7 +128,12 @@ class _Directory:
         from parley_server.results.status import read_status  # noqa: PLC0415
 
         found = (read_status(path) for path in self._paths())
-        return [status for status in found if status is not None]
+        seen = [status for status in found if status is not None]
+        if self._own:
+            return seen
+        from parley_server.results.status import still_there  # noqa: PLC0415
+
+        return [status for status in seen if still_there(status)]
 
     def ending(self) -> Sequence[str]:
         if not self._own:
