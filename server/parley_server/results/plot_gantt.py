@@ -98,6 +98,7 @@ def draw_gantt(made: Figure, samples: Sequence[Sample]) -> None:
         axes.set_xlim(begin / unit, end / unit)
         axes.set_ylim(nodes, 0)
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid(visible=False)
         axes.grid(visible=single, axis="x")
         axes.set_ylabel("Node")
         axes.set_title(short(sample.run.label, 70))
@@ -106,11 +107,12 @@ def draw_gantt(made: Figure, samples: Sequence[Sample]) -> None:
         bar = made.colorbar(panels[0].images[0], ax=list(panels), aspect=40, pad=0.01)
         bar.set_label("Share of the cell that is held")
         bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-    told = f"A cell is {max(1, -(-shown[0].run.machine.node_count // _ROWS))} nodes high"
+    height = max(sample.run.machine.node_count for sample in shown) / _ROWS
+    told = "A row is one node" if height <= 1 else f"A row is {height:.3g} nodes"
     if single:
         told = "A colour is a job; colours repeat"
     elif coloured:
-        told += "; its colour is the job in its middle, paler where less of it is held"
+        told += "; a cell has the colour of the job in its middle, paler where less of it is held"
     more = f"; {len(samples) - len(shown)} more runs are not shown" if samples[_MOST_RUNS:] else ""
     made.supxlabel(f"{told}{more}", fontsize=8)
 
