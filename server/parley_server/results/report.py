@@ -17,6 +17,7 @@ from parley_server.results.comparison import CONFIDENCE, compare, incomparable
 from parley_server.results.measures import (
     class_measures,
     job_measures,
+    number_text,
     run_measures,
 )
 from parley_server.results.metrics import JOB_METRICS, RUN_METRICS, job_metric
@@ -226,23 +227,12 @@ def _rows(tables: Sequence[dict[str, str]]) -> Iterator[dict[str, Any]]:
 # ---------------------------------------------------------------------- numbers
 
 
-def _number(value: float) -> str:
-    """Return a number as a table has it: four decimals at most, large ones grouped."""
-    if not math.isfinite(value):
-        return "-"
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}"
-    size = abs(value)
-    digits = 1 if size >= 10_000 else 3 if size >= 10 else 4
-    return f"{value:,.{digits}f}"
-
-
 def _cells(values: Sequence[float], *, lower_is_better: bool | None) -> list[_Cell]:
     known = [value for value in values if math.isfinite(value)]
     best = None
     if lower_is_better is not None and len(set(known)) > 1:
         best = min(known) if lower_is_better else max(known)
-    return [_Cell(_number(value), value == best) for value in values]
+    return [_Cell(number_text(value), value == best) for value in values]
 
 
 def _run_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
@@ -320,9 +310,9 @@ def _class_cells(wait: Description | None, slowdown: Description | None) -> list
         return ["0", "-", "-", "-"]
     return [
         f"{wait.count:,}",
-        _number(wait.mean),
-        _number(wait.median),
-        _number(slowdown.mean),
+        number_text(wait.mean),
+        number_text(wait.median),
+        number_text(slowdown.mean),
     ]
 
 
@@ -363,7 +353,7 @@ def _comparison(found: Comparison) -> dict[str, Any]:
 
 
 def _change(change: Any) -> list[str]:
-    return [change.job, _number(change.first), _number(change.second)]
+    return [change.job, number_text(change.first), number_text(change.second)]
 
 
 def _compared(found: MetricComparison) -> list[str]:
@@ -371,11 +361,11 @@ def _compared(found: MetricComparison) -> list[str]:
     counts = [f"{count:,}" for count in (found.lower, found.equal, found.higher)]
     return [
         f"{found.jobs:,}",
-        _number(found.first),
-        _number(found.second),
-        _number(interval.value),
-        f"{_number(interval.low)} to {_number(interval.high)}",
-        _number(found.median),
+        number_text(found.first),
+        number_text(found.second),
+        number_text(interval.value),
+        f"{number_text(interval.low)} to {number_text(interval.high)}",
+        number_text(found.median),
         *counts,
     ]
 
