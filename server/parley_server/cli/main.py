@@ -17,6 +17,7 @@ from parley_server.cli.platform import info as platform_info
 from parley_server.cli.platform import platform_app
 from parley_server.cli.policies import policies
 from parley_server.cli.replay import check, replay
+from parley_server.cli.results import compare, export, metrics, plot, report
 from parley_server.cli.run import CommandAfterDashes, run
 from parley_server.cli.schema import schema
 from parley_server.cli.serve import serve
@@ -85,6 +86,8 @@ app.command()(_ending(dispatch))
 app.command()(_ending(policies))
 app.command()(_ending(schema))
 app.command()(_ending(keys))
+for look in (plot, report, compare, metrics, export):
+    app.command(epilog=EXIT_STATUS)(_ending(look))
 app.command(cls=CommandAfterDashes)(_ending(replay))
 transcripts = typer.Typer(name="transcript", help="Recorded dialogues.", no_args_is_help=True)
 transcripts.command("check")(_ending(check))

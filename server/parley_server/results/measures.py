@@ -200,3 +200,14 @@ def plain(value: Any) -> Any:
             return None
         case _:
             return value
+
+
+def number_text(value: float) -> str:
+    """Return a number as a table has it: four decimals at most, large ones grouped."""
+    if not math.isfinite(value):
+        return "-"
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    size = abs(value)
+    digits = 1 if size >= 10_000 else 3 if size >= 10 else 4
+    return f"{value:,.{digits}f}"

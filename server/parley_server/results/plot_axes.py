@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.patches import Patch
-from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from parley_server.results.style import BLACK, GREY, pen
 
@@ -54,6 +54,22 @@ def duration(seconds: float, _place: int | None = None) -> str:
     return f"{seconds:.2g} s"
 
 
+_WIDTHS = (
+    *(60, 120, 300, 600, 1800, 3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600),
+    *(day * 86_400 for day in (1, 2, 5, 7, 14, 28, 56, 112, 365)),
+)
+
+
+def part_width(span: float, most: int) -> float:
+    """Return a length of time that people think in, whole minutes, for parts of a span.
+
+    Args:
+        span: Seconds.
+        most: Parts that the span may have at most, but for a span of more than centuries.
+    """
+    return float(next((width for width in _WIDTHS if width * most >= span), _WIDTHS[-1]))
+
+
 def timed(axis: Axis) -> None:
     """Let an axis of seconds tell lengths of time in the unit that suits each."""
     axis.set_major_formatter(FuncFormatter(duration))
@@ -85,9 +101,16 @@ def scale(axes: Axes, side: str, metric: JobMetric, ends: Sequence[float]) -> No
         limit(-0.1 if low >= 0 else low * 1.3, max(high * 1.3, 1.0))
     elif low > 0 and high > 20 * low:
         setter("log")
-        axis.set_minor_locator(NullLocator())
+        ratio_ticks(axis, high / low)
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         limit(low / 1.1, high * 1.3)
+
+
+def ratio_ticks(axis: Axis, ratio: float) -> None:
+    """Let an axis that grows by ratio have enough ticks, whatever its ends are apart."""
+    many = ratio < 100
+    axis.set_major_locator(LogLocator(10.0, subs=(1.0, 2.0, 5.0) if many else (1.0,)))
+    axis.set_minor_locator(NullLocator())
 
 
 def signed(axes: Axes, reach: float) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.ticker import EngFormatter, NullLocator
+from matplotlib.ticker import EngFormatter
 
 from parley_server.results.measures import describe
-from parley_server.results.plot_axes import boxes, counts_by_ratio, name_runs, short
+from parley_server.results.plot_axes import boxes, counts_by_ratio, name_runs, ratio_ticks, short
 from parley_server.results.style import pen
 
 if TYPE_CHECKING:
@@ -103,8 +103,9 @@ def draw_decision_times(made: Figure, samples: Sequence[Sample]) -> None:
     counts_by_ratio(axes)
     axes.set_xlim(-0.2, longest * 1.3)
     axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    ratio_ticks(axes.yaxis, high / low)
     axes.yaxis.set_major_formatter(EngFormatter(unit="s"))
-    axes.yaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("Jobs waiting when the dispatcher is asked")
     axes.set_ylabel("Time for a reply (wall clock)")
     axes.set_title("Dispatcher's time for a reply: mean; thin, 95 % are faster")
@@ -145,9 +146,9 @@ def draw_decision_cost(made: Figure, samples: Sequence[Sample]) -> None:
             fontsize=9,
         )
     axes.set_yticks(range(len(samples)), labels)
-    axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
-    axes.margins(x=0.12)
+    axes.margins(x=0.15)
+    axes.set_ylim(len(samples) - 0.4, -0.6)
     axes.xaxis.set_major_formatter(EngFormatter(unit="s"))
     axes.set_xlabel("Mean time per decision point (wall clock)")
     axes.set_title("What a decision point costs")

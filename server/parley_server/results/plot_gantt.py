@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.collections import PolyCollection
@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from parley_server.results.plot_axes import short, time_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -28,6 +28,7 @@ MOST_BARS = 4000
 
 _ROWS, _COLUMNS = 300, 900
 _MOST_RUNS = 6
+_PART = 200_000
 
 # Light enough for a border to be seen, apart in hue, and near in luminance: no job looks more
 # important than another.
@@ -41,7 +42,7 @@ class _Bars:
     """Nodes held by jobs: one bar for each run of nodes of an attempt, all of shape (bars,)."""
 
     def __init__(self, sample: Sample) -> None:
-        parts: list[tuple[Whole, Whole, Whole, Reals, Reals]] = []
+        parts: list[tuple[NDArray[Any], ...]] = []
         before = 0
         simulated = sample.run.summary.get("end", {}).get("simulated_time")
         for jobs, spans in sample.run.span_blocks():
@@ -51,9 +52,9 @@ class _Bars:
             seen = (begins < sample.end) & (ends > sample.begin) & (ends > begins)
             parts.append(
                 (
-                    spans.row[seen] + before,
-                    spans.first[seen],
-                    spans.last[seen] + 1,
+                    (spans.row[seen] + before).astype(np.int32),
+                    spans.first[seen].astype(np.int32),
+                    spans.last[seen].astype(np.int32) + 1,
                     begins[seen],
                     ends[seen],
                 )
@@ -67,12 +68,17 @@ class _Bars:
 
     @property
     def typical(self) -> float:
-        """How long a node is typically held, seconds: the median over node time."""
-        areas = (self.end - self.begin) * (self.high - self.low)
-        order = np.argsort(self.end - self.begin)
-        reached = np.cumsum(areas[order])
-        middle = np.searchsorted(reached, reached[-1] / 2)
-        return float((self.end - self.begin)[order][middle])
+        """How long a node is typically held, seconds: about the median over node time."""
+        lengths = self.end - self.begin
+        edges = np.geomspace(1e-6, 1e12, 2000)
+        areas, _ = np.histogram(lengths, edges, weights=lengths * (self.high - self.low))
+        reached = np.cumsum(areas)
+        return float(edges[np.searchsorted(reached, reached[-1] / 2)])
+
+    def slices(self) -> Iterator[slice]:
+        """Yield all bars in parts that cost no memory to speak of."""
+        for first in range(0, len(self), _PART):
+            yield slice(first, first + _PART)
 
 
 def draw_gantt(made: Figure, samples: Sequence[Sample]) -> None:
@@ -98,6 +104,7 @@ def draw_gantt(made: Figure, samples: Sequence[Sample]) -> None:
         axes.set_xlim(begin / unit, end / unit)
         axes.set_ylim(nodes, 0)
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid(visible=False)
         axes.grid(visible=single, axis="x")
         axes.set_ylabel("Node")
         axes.set_title(short(sample.run.label, 70))
@@ -106,11 +113,12 @@ def draw_gantt(made: Figure, samples: Sequence[Sample]) -> None:
         bar = made.colorbar(panels[0].images[0], ax=list(panels), aspect=40, pad=0.01)
         bar.set_label("Share of the cell that is held")
         bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-    told = f"A cell is {max(1, -(-shown[0].run.machine.node_count // _ROWS))} nodes high"
+    height = max(sample.run.machine.node_count for sample in shown) / _ROWS
+    told = "A row is one node" if height <= 1 else f"A row is {height:.3g} nodes"
     if single:
         told = "A colour is a job; colours repeat"
     elif coloured:
-        told += "; its colour is the job in its middle, paler where less of it is held"
+        told += "; a cell has the colour of the job in its middle, paler where less of it is held"
     more = f"; {len(samples) - len(shown)} more runs are not shown" if samples[_MOST_RUNS:] else ""
     made.supxlabel(f"{told}{more}", fontsize=8)
 
@@ -147,11 +155,18 @@ def _draw_cells(
 ) -> None:
     begin, end = window
     rows = min(nodes, _ROWS)
-    low, high = bars.low * (rows / nodes), bars.high * (rows / nodes)
+    held = np.zeros((rows, _COLUMNS))
+    palette = np.array([to_rgb(colour) for colour in _JOB_COLOURS])
+    picture = np.ones((rows, _COLUMNS, 3))
     scale = _COLUMNS / (end - begin)
-    first = np.clip((bars.begin - begin) * scale, 0, _COLUMNS)
-    last = np.clip((bars.end - begin) * scale, 0, _COLUMNS)
-    held = np.clip(_coverage(low, high, first, last, rows), 0, 1)
+    for part in bars.slices():
+        low, high = bars.low[part] * (rows / nodes), bars.high[part] * (rows / nodes)
+        first = np.clip((bars.begin[part] - begin) * scale, 0, _COLUMNS)
+        last = np.clip((bars.end[part] - begin) * scale, 0, _COLUMNS)
+        held += _coverage(low, high, first, last, rows)
+        if coloured:
+            _paint(picture, palette[bars.job[part] % len(palette)], (low, high, first, last))
+    held = np.clip(held, 0, 1)
     extent = (begin / unit, end / unit, nodes, 0)
     if not coloured:
         shades = LinearSegmentedColormap.from_list("held", ["white", "#0072B2", "#00263d"])
@@ -159,18 +174,17 @@ def _draw_cells(
             held, aspect="auto", extent=extent, cmap=shades, vmin=0, vmax=1, interpolation="nearest"
         )
         return
-    palette = np.array([to_rgb(colour) for colour in _JOB_COLOURS])
-    picture = np.ones((rows, _COLUMNS, 3))
-    top, bottom = np.ceil(low - 0.5).astype(int), np.ceil(high - 0.5).astype(int)
-    left, right = np.ceil(first - 0.5).astype(int), np.ceil(last - 0.5).astype(int)
-    # No more bars than cells hold the middle of one.
-    for bar in np.flatnonzero((bottom > top) & (right > left)):
-        colour = palette[bars.job[bar] % len(palette)]
-        picture[top[bar] : bottom[bar], left[bar] : right[bar]] = colour
     empty = picture.min(axis=2) == 1
     picture[empty & (held > 0)] = palette[7]
     pale = held[:, :, None]
     axes.imshow(1 - pale + pale * picture, aspect="auto", extent=extent, interpolation="nearest")
+
+
+def _paint(picture: Reals, colours: Reals, edges: tuple[Reals, Reals, Reals, Reals]) -> None:
+    """Give cells the colour of the bar that holds their middle: no more bars than cells do."""
+    top, bottom, left, right = (np.ceil(edge - 0.5).astype(np.int64) for edge in edges)
+    for bar in np.flatnonzero((bottom > top) & (right > left)):
+        picture[top[bar] : bottom[bar], left[bar] : right[bar]] = colours[bar]
 
 
 def _coverage(low: Reals, high: Reals, first: Reals, last: Reals, rows: int) -> Reals:

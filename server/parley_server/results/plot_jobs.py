@@ -154,7 +154,7 @@ def draw_by_class(made: Figure, samples: Sequence[Sample], name: str, kind: str)
     axes.set_xticks(
         range(len(names)),
         [f"{label}\n{count:,}" for label, count in zip(names, counts, strict=True)],
-        rotation=30 if len(names) > 8 else 0,
+        rotation=30 if sum(map(len, names)) > 90 else 0,
         fontsize=8,
     )
     axes.grid(visible=False, axis="x")
@@ -196,13 +196,13 @@ def draw_bars(made: Figure, samples: Sequence[Sample]) -> None:
                 fontsize=8,
             )
         axes.set_yticks(range(len(samples)), labels if place % 3 == 0 else [""] * len(samples))
-        axes.invert_yaxis()
+        axes.set_ylim(len(samples) - 0.3, -0.7)
         axes.grid(visible=False)
         axes.margins(x=0.3)
         axes.set_xticks([])
         axes.spines["bottom"].set_visible(False)
         axes.set_title(title, fontsize=10)
-        axes.set_xlabel(unit and f"({unit})", fontsize=8)
+        axes.set_xlabel(f"({unit})" if unit not in {"", "s"} else "", fontsize=8)
 
 
 def draw_differences(made: Figure, samples: Sequence[Sample]) -> None:

@@ -15,6 +15,7 @@ from parley_server.results.plot_axes import (
     counted,
     duration,
     name_runs,
+    part_width,
     short,
     time_unit,
 )
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     Reals = NDArray[np.float64]
 
-_BINS = 360
+_BINS = 500
 """Points of a curve over time; each is the mean over its part."""
 
 
@@ -43,7 +44,10 @@ def draw_timeline(made: Figure, samples: Sequence[Sample]) -> None:
     made.set_size_inches(10, 2.0 * (len(kinds) + 2) + 1)
     every = made.subplots(len(kinds) + 2, 1, sharex=True, squeeze=False)[:, 0]
     begin, end, unit, named = _span(samples)
-    edges = np.linspace(begin, end, _BINS + 1)
+    width = part_width(end - begin, _BINS)
+    edges = begin + np.arange(np.ceil((end - begin) / width) + 1) * width
+    # The last part ends where the run does: what follows would be counted as idle.
+    edges = np.append(edges[:-1][edges[:-1] < end], end)
     for axes, kind in zip(every, kinds, strict=False):
         for number, sample in enumerate(samples):
             if kind in sample.run.jobs.amounts:
@@ -60,8 +64,7 @@ def draw_timeline(made: Figure, samples: Sequence[Sample]) -> None:
         axes.set_ylim(bottom=0)
         counted(axes.yaxis)
     every[-1].set_xlabel(f"Simulated time ({named})")
-    part = duration((end - begin) / _BINS)
-    every[0].set_title(f"Over time: means over parts of {part}")
+    every[0].set_title(f"Over time: means over parts of {duration(width)}")
     name_runs(made, samples)
 
 
@@ -69,10 +72,10 @@ def draw_median_wait(made: Figure, samples: Sequence[Sample]) -> None:
     """Draw the median wait of the jobs submitted in each minute or more."""
     axes = made.add_subplot()
     begin, end, unit, named = _span(samples)
-    minutes = max(1, int(np.ceil((end - begin) / 60 / 500)))
+    width = part_width(end - begin, _BINS)
     most = 1.0
     for number, sample in enumerate(samples):
-        at, medians = medians_by_time(sample.jobs.submit, sample.jobs.wait, 60.0 * minutes)
+        at, medians = medians_by_time(sample.jobs.submit, sample.jobs.wait, width)
         if not len(at):
             continue
         most = max(most, float(medians.max()))
@@ -92,8 +95,8 @@ def draw_median_wait(made: Figure, samples: Sequence[Sample]) -> None:
     axes.set_ylim(-0.1, most * 1.5)
     axes.set_ylabel("Median wait")
     axes.set_xlabel(f"Submitted at, simulated time ({named})")
-    per = "minute" if minutes == 1 else duration(60.0 * minutes)
-    axes.set_title(f"Median wait of the jobs submitted in each {per}")
+    part = "each minute" if width == 60 else f"each part of {duration(width)}"
+    axes.set_title(f"Median wait of the jobs submitted in {part}")
     name_runs(made, samples)
 
 
@@ -144,7 +147,7 @@ def draw_submissions(made: Figure, samples: Sequence[Sample]) -> None:
                 linestyle=style.line,
                 marker=style.marker,
                 markersize=4,
-                label=short(sample.run.label),
+                label=short(str(sample.run.summary.get("scenario", {}).get("name", ""))),
             )
     for axes, title in zip(panels, ("Hour of the day", "Day of the week", "Month"), strict=True):
         axes.set_xlabel(title)
@@ -232,6 +235,7 @@ def _curve(
         baseline=None,
         color=style.colour,
         linestyle=style.line,
-        linewidth=1.2,
+        # Where curves coincide, those below are seen beside those above.
+        linewidth=max(1.0, 2.6 - 0.6 * number),
         label=short(sample.run.label),
     )

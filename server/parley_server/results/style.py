@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -122,11 +122,22 @@ def save(made: Figure, path: Path) -> None:
     Raises:
         OutputError: It cannot be written.
     """
-    nothing = {"png": {"Software": None}, "svg": {"Date": None, "Creator": "parley"}}
-    kind = path.suffix.removeprefix(".")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with drawing():
-            made.savefig(path, format=kind, metadata=nothing.get(kind))
+        with path.open("wb") as file:
+            write_figure(made, file, path.suffix.removeprefix("."))
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+_METADATA: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": "parley"},
+    "pdf": {"CreationDate": None, "Creator": "parley", "Producer": None},
+}
+
+
+def write_figure(made: Figure, file: IO[bytes], kind: str) -> None:
+    """Write a figure as `png`, `svg` or `pdf`, without the date and the version of anything."""
+    with drawing():
+        made.savefig(file, format=kind, metadata=_METADATA.get(kind))
