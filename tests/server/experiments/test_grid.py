@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from pathlib import Path
 
+import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley_server import Experiment
 from parley_server.errors import InputError, ParleyError, UsageError
-from tests.support import parley, write_swf
+from parley_server.experiments.definition import GridSettings
+from tests.support import PROJECT, parley, write_swf
 
 JOBS = [(0, 10, 2, 20), (1, 5, 1, 20), (2, 10, 3, 20)]
 
@@ -222,6 +226,20 @@ def test_a_file_that_is_no_experiment_is_told_in_one_line(tmp_path, text, told):
         Experiment.read(tmp_path / "e.toml")
 
     assert str(tmp_path / "e.toml") in str(caught.value)
+
+
+def test_the_file_on_the_page_is_an_experiment(tmp_path):
+    page = (PROJECT / "server" / "EXPERIMENTS.md").read_text()
+    (text,) = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    (tmp_path / "e.toml").write_text(text)
+    schema = json.loads((PROJECT / "schemas" / "experiment.schema.json").read_text())
+
+    settings_ = Experiment.read(tmp_path / "e.toml").settings
+
+    jsonschema.validate(tomllib.loads(text), schema)
+    every = {*GridSettings.model_fields}
+    assert {name for name in every if name in text} == every
+    assert len(settings_.grid.workloads) == 2
 
 
 def test_an_object_is_no_part_of_a_grid(folder):
