@@ -48,7 +48,7 @@ def run(
     """Run all cells that are not complete; the same command goes on where it was stopped."""
     from parley_server.cli.display import shortest  # noqa: PLC0415 - not for --help
     from parley_server.cli.interrupts import Interrupts  # noqa: PLC0415
-    from parley_server.experiments import Experiment  # noqa: PLC0415
+    from parley_server.experiments.experiment import Experiment  # noqa: PLC0415
 
     experiment = Experiment.read(definition, out=out)
     if dry_run:

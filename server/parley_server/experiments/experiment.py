@@ -19,14 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from parley_server.errors import OutputError, UsageError
 from parley_server.experiments.definition import definition_of, read_definition
 from parley_server.experiments.grid import cells_of
 from parley_server.experiments.lock import DirectoryLock, is_running
 from parley_server.experiments.runner import Runner, Work, analysis_digest
 from parley_server.experiments.store import CELLS, DATABASE, RECORD, Store, read_record, row_of
-from parley_server.experiments.tables import COST, SCHEDULE, table_of
-from parley_server.results.plots import draw_all
+from parley_server.experiments.tables import COST, SCHEDULE, table_of, title_of
 from parley_server.results.run_directory import open_run
 from parley_server.results.sample import Window
 from parley_server.version import __version__
@@ -41,6 +42,18 @@ if TYPE_CHECKING:
     from parley_server.experiments.tables import Table
 
 _TABLES = {"schedule": SCHEDULE, "cost": COST}
+_MEANS = {
+    "schedule": (
+        *("wait.mean", "slowdown.mean", "bounded_slowdown.mean"),
+        *("queue_mean", "utilisation", "loss_of_capacity"),
+    ),
+    "cost": (
+        *("process.cpu_seconds", "process.dispatcher_seconds", "decision_time"),
+        *("server_time", "process.memory_mean", "process.memory_peak"),
+    ),
+}
+"""What the plots of the tables show."""
+
 _ENDINGS = {"csv": "csv", "markdown": "md", "latex": "tex"}
 
 
@@ -397,12 +410,14 @@ class ExperimentResult:
             OutputError: A plot cannot be written.
             UsageError: There is no such plot.
         """
+        from parley_server.results.plots import draw_all  # noqa: PLC0415 - matplotlib
+
+        written = [] if names is not None else self._draw_means(formats, out)
         places: dict[tuple[str, str], dict[Any, CellRecord]] = {}
         for record in self.records:
             if record["status"] == "complete":
                 row = row_of(record)
                 places.setdefault((row.workload, row.platform), {}).setdefault(row, record)
-        written = []
         base = self.directory / "plots" if out is None else out
         for place, first in places.items():
             if poll is not None:
@@ -418,6 +433,36 @@ class ExperimentResult:
                 raise OutputError(f"{folder}: cannot be written: {error.strerror}") from None
             window = self._window
             written += draw_all(runs, folder, names=names, formats=formats, window=window)
+        return written
+
+    def _draw_means(self, formats: Sequence[str], out: Path | None) -> list[Path]:
+        """Draw the tables: all dispatchers on all workloads, with deviations."""
+        from parley_server.results.plot_means import Panel, draw_means  # noqa: PLC0415 - matplotlib
+        from parley_server.results.style import save  # noqa: PLC0415
+
+        written: list[Path] = []
+        if not any(record["status"] == "complete" for record in self.records):
+            return written
+        base = self.directory / "plots" if out is None else out
+        for name, metrics in _MEANS.items():
+            table = self.table(metrics)
+            places = list(dict.fromkeys(row.row[:2] for row in table.rows))
+            dispatchers = list(dict.fromkeys(row.row.dispatcher for row in table.rows))
+            panels = []
+            for metric in metrics:
+                shape = (len(places), len(dispatchers))
+                means, deviations = np.full(shape, np.nan), np.full(shape, np.nan)
+                for row in table.rows:
+                    place = places.index(row.row[:2]), dispatchers.index(row.row.dispatcher)
+                    means[place] = row.values[metric].mean
+                    deviations[place] = row.values[metric].deviation
+                panels.append(Panel(title_of(metric), means, deviations))
+            made = draw_means(
+                panels, places=[" on ".join(place) for place in places], dispatchers=dispatchers
+            )
+            for kind in formats:
+                written.append(base / f"{name}.{kind}")
+                save(made, written[-1])
         return written
 
 

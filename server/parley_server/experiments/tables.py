@@ -146,7 +146,7 @@ def table_of(records: Iterable[CellRecord], metrics: Sequence[str]) -> Table:
         if complete and name not in known:
             raise UsageError(
                 f"no cell has a metric {name!r}{did_you_mean(name, known)}; there are: "
-                f"{', '.join(sorted(known))}"
+                f"{', '.join(_families(known))}"
             )
     grouped: dict[Row, list[CellRecord]] = {}
     for record in records:
@@ -159,6 +159,17 @@ def table_of(records: Iterable[CellRecord], metrics: Sequence[str]) -> Table:
         }
         rows.append(TableRow(row, len(done), len(members), values))
     return Table(tuple(metrics), tuple(rows))
+
+
+def _families(known: Iterable[str]) -> list[str]:
+    """Return metrics, those that are one of jobs in several statistics as one: `wait.mean ...`."""
+    families = dict.fromkeys(
+        f"{name.rpartition('.')[0]}.(mean, median, p95, ...)"
+        if name.rpartition(".")[2] in _STATISTICS
+        else name
+        for name in sorted(known)
+    )
+    return list(families)
 
 
 def title_of(metric: str) -> str:

@@ -20,7 +20,7 @@ import pytest
 
 from parley_server import Experiment
 from parley_server.errors import InputError, UsageError
-from parley_server.experiments import ExperimentResult
+from parley_server.experiments.experiment import ExperimentResult
 from parley_server.results.measures import measures
 from parley_server.results.run_directory import open_run
 from tests.benchmarks.bench import generate
@@ -418,6 +418,8 @@ def test_every_plot_is_drawn_for_every_workload(folder):
     for workload in "ab":
         plots = folder / "out" / "plots" / f"{workload}.100-nodes"
         assert {path.name for path in plots.iterdir()} == expected
+    whole = {path.name for path in (folder / "out" / "plots").iterdir() if path.is_file()}
+    assert whole == {f"{name}.{kind}" for name in ("schedule", "cost") for kind in ("png", "svg")}
     only = parley("experiment", "plot", result.directory, "--plot", "wait-cdf", "--format", "png")
     assert [Path(line).name for line in only.stdout.splitlines()] == ["wait-cdf.png"] * 2
 
