@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Whole = NDArray[np.int64]
+    Counts = NDArray[np.int32]
     Reals = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
@@ -123,12 +124,12 @@ class InstantTable:
     """The rows of `decisions.csv`; all of shape (instants,), the first in seconds."""
 
     instant: Reals
-    queue_length: Whole
-    running: Whole
-    events: Whole
-    requests: Whole
-    decisions: Whole
-    rejected: Whole
+    queue_length: Counts
+    running: Counts
+    events: Counts
+    requests: Counts
+    decisions: Counts
+    rejected: Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ class RunDirectory:
     """A run that is over, or still going on.
 
     Made by `open_run`. Tables are read when they are first asked for and then kept; `job_blocks`
-    and `span_blocks` read in bounded memory and keep nothing.
+    and `held_blocks` read in bounded memory and keep nothing.
 
     Attributes:
         path: Where it lies.
@@ -223,7 +224,7 @@ class RunDirectory:
         for cells in read_cells(self.files.decisions, names, partial=self.partial):
             parts[0].append(cells.seconds("instant"))
             for part, name in zip(parts[1:], names[1:], strict=True):
-                part.append(cells.whole(name))
+                part.append(cells.whole(name).astype(np.int32))
         return InstantTable(*_columns(parts))
 
     @cached_property
@@ -253,18 +254,32 @@ class RunDirectory:
         for cells in read_cells(self.files.jobs, _JOB_COLUMNS, partial=self.partial):
             yield self._table(cells, vocabularies)
 
-    def span_blocks(self) -> Iterator[tuple[JobTable, Spans]]:
-        """Yield the rows of `jobs.csv` in parts, each with the nodes of its jobs.
+    def held_blocks(self) -> Iterator[tuple[Reals, Reals, Spans]]:
+        """Yield in parts when each row of `jobs.csv` held nodes, and which.
+
+        Start and end are those of each span's row, shape (spans,), seconds; what a run broke off
+        ends with it. Rows count on from part to part; those without nodes have no span.
 
         Raises:
             InputError: The file is no such, or cut off.
         """
-        vocabularies: dict[str, dict[bytes, int]] = {name: {} for name in _CATEGORIES}
+        before, over = 0, self.end
         for cells in read_cells(self.files.jobs, _JOB_COLUMNS, partial=self.partial):
-            spans = cells.spans("allocation")
-            yield self._table(cells, vocabularies, spans), spans
+            start, end = cells.seconds("starting_time"), cells.seconds("finish_time")
+            found = cells.spans("allocation")
+            spans = Spans(found.row + before, found.first, found.last, found.chunks)
+            yield start[found.row], np.where(np.isfinite(end), end, over)[found.row], spans
+            before += cells.rows
 
     # ------------------------------------------------------------------ what was run
+
+    @property
+    def end(self) -> float:
+        """The last instant that was simulated, seconds; of a run that goes on the last end."""
+        simulated = self.summary.get("end", {}).get("simulated_time")
+        if simulated is None:
+            return float(np.nanmax(self.jobs.end, initial=0.0))
+        return float(simulated)
 
     @cached_property
     def machine(self) -> Machine:
@@ -306,14 +321,13 @@ class RunDirectory:
         self,
         cells: Cells,
         vocabularies: dict[str, dict[bytes, int]],
-        spans: Spans | None = None,
     ) -> JobTable:
         columns: dict[str, Any] = {
             name: _category(cells.texts(column), vocabularies[name])
             for name, column in _CATEGORIES.items()
         }
         columns |= {name: cells.seconds(column) for name, column in _TIMES.items()}
-        found = cells.spans("allocation") if spans is None else spans
+        found = cells.spans("allocation")
         top = int(found.last.max(initial=0))
         if top >= self.machine.node_count:
             raise InputError(
