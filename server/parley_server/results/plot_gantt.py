@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.collections import PolyCollection
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Reals = NDArray[np.float64]
     Whole = NDArray[np.int64]
+    Places = NDArray[np.integer[Any]]
 
 MOST_BARS = 4000
 """Runs of nodes that are drawn one by one; with more, cells are."""
@@ -42,9 +43,9 @@ _JOB_COLOURS = (
 class _Bars:
     """Nodes held by jobs: one bar for each run of nodes of an attempt, all of shape (bars,)."""
 
-    job: Whole
-    low: Whole
-    high: Whole
+    job: Places
+    low: Places
+    high: Places
     begin: Reals
     end: Reals
 

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 
+MOST_SPANS = 5_000_000
+"""Runs of nodes that are kept in memory once they are read; more are read again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Category:
     """A column of few different words.
@@ -192,6 +196,7 @@ class RunDirectory:
         self.summary = summary
         self.scenario = scenario
         self.partial = partial
+        self._spans: list[Spans] | None = None
 
     # ------------------------------------------------------------------ tables
 
@@ -202,7 +207,17 @@ class RunDirectory:
         Raises:
             InputError: The file is no such, cut off, or holds fewer jobs than were submitted.
         """
-        table = _joined(list(self.job_blocks()))
+        tables: list[JobTable] = []
+        kept: list[Spans] = []
+        count = before = 0
+        for table, spans in self._blocks():
+            count += len(spans.row)
+            if count <= MOST_SPANS:
+                kept.append(spans.placed(before))
+            before += len(table)
+            tables.append(table)
+        self._spans = kept if count <= MOST_SPANS else None
+        table = _joined(tables)
         submitted = self.summary.get("jobs", {}).get("submitted")
         found = int(table.last.sum())
         if submitted is not None and found < submitted and not self.partial:
@@ -250,9 +265,14 @@ class RunDirectory:
         Raises:
             InputError: The file is no such, or cut off.
         """
+        for table, _ in self._blocks():
+            yield table
+
+    def _blocks(self) -> Iterator[tuple[JobTable, Spans]]:
         vocabularies: dict[str, dict[bytes, int]] = {name: {} for name in _CATEGORIES}
         for cells in read_cells(self.files.jobs, _JOB_COLUMNS, partial=self.partial):
-            yield self._table(cells, vocabularies)
+            spans = cells.spans("allocation")
+            yield self._table(cells, vocabularies, spans), spans
 
     def held_blocks(self) -> Iterator[tuple[Reals, Reals, Spans]]:
         """Yield in parts when each row of `jobs.csv` held nodes, and which.
@@ -263,12 +283,17 @@ class RunDirectory:
         Raises:
             InputError: The file is no such, or cut off.
         """
-        before, over = 0, self.end
+        jobs, before, over = self.jobs, 0, self.end
+        if self._spans is not None:
+            ends = np.where(np.isfinite(jobs.end), jobs.end, over)
+            for spans in self._spans:
+                yield jobs.start[spans.row], ends[spans.row], spans
+            return
         for cells in read_cells(self.files.jobs, _JOB_COLUMNS, partial=self.partial):
             start, end = cells.seconds("starting_time"), cells.seconds("finish_time")
             found = cells.spans("allocation")
-            spans = Spans(found.row + before, found.first, found.last, found.chunks)
-            yield start[found.row], np.where(np.isfinite(end), end, over)[found.row], spans
+            ends = np.where(np.isfinite(end), end, over)
+            yield start[found.row], ends[found.row], found.placed(before)
             before += cells.rows
 
     # ------------------------------------------------------------------ what was run
@@ -321,13 +346,13 @@ class RunDirectory:
         self,
         cells: Cells,
         vocabularies: dict[str, dict[bytes, int]],
+        found: Spans,
     ) -> JobTable:
         columns: dict[str, Any] = {
             name: _category(cells.texts(column), vocabularies[name])
             for name, column in _CATEGORIES.items()
         }
         columns |= {name: cells.seconds(column) for name, column in _TIMES.items()}
-        found = cells.spans("allocation")
         top = int(found.last.max(initial=0))
         if top >= self.machine.node_count:
             raise InputError(

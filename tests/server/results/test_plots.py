@@ -14,10 +14,10 @@ from matplotlib.image import imread
 
 from parley_server import run
 from parley_server.errors import UsageError
-from parley_server.results import plot_gantt
+from parley_server.results import plot_gantt, run_directory
 from parley_server.results.plot_axes import duration, part_width
 from parley_server.results.plot_cost import queue_at_requests
-from parley_server.results.plot_time import calendar_of, medians_by_time
+from parley_server.results.plot_time import calendar_of, medians_by_time, node_use
 from parley_server.results.plots import PLOTS, draw, draw_all
 from parley_server.results.run_directory import open_run, open_runs
 from parley_server.results.sample import Sample, Window
@@ -198,8 +198,11 @@ def test_a_gantt_has_a_bar_for_each_run_of_nodes(runs):
     assert len(bars.get_paths()) == pieces
 
 
+@pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("coloured", [True, False])
-def test_a_gantt_of_many_jobs_shows_how_much_is_held(runs, monkeypatch, coloured):
+def test_a_gantt_of_many_jobs_shows_how_much_is_held(runs, monkeypatch, coloured, kept):
+    if not kept:
+        monkeypatch.setattr(run_directory, "MOST_SPANS", 3)
     monkeypatch.setattr(plot_gantt, "MOST_BARS", 1)
     if not coloured:
         monkeypatch.setattr(plot_gantt, "_COLUMNS", 3)
@@ -225,6 +228,23 @@ def test_the_timeline_has_the_area_of_the_utilisation(samples):
     mean = (heights * np.diff(edges)).sum() / (edges[-1] - edges[0])
     assert mean == pytest.approx(samples[0].run.summary["utilisation"], rel=1e-9)
     assert heights.max() <= 1
+
+
+@pytest.mark.parametrize("which", ["whole", "shared"])
+def test_the_use_of_nodes_is_their_share_of_the_utilisation(runs, shared_nodes, which):
+    sample = Sample(open_run(runs[0] if which == "whole" else shared_nodes))
+
+    shares = node_use(sample)
+    assert len(shares) == sample.run.machine.node_count
+    assert shares.mean() == pytest.approx(sample.run.summary["utilisation"], rel=1e-9)
+    assert shares.max() <= 1
+    if which == "whole":
+        held = sum(
+            float(row["execution_time"])
+            for row in rows(runs[0] / "jobs.csv")
+            if row["allocated_resources"].split("-")[0].split(" ")[0] == "0"
+        )
+        assert shares[0] == pytest.approx(held / (sample.end - sample.begin))
 
 
 def test_a_cdf_reaches_all_jobs(samples):
