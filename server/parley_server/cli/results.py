@@ -46,6 +46,9 @@ def plot(
             "--plot", help="Which, by name or path/to/file.py:function; repeatable; else all."
         ),
     ] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Of these only: decision, performance or workload.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where the files go.")] = Path("plots"),
     format_: Annotated[
         list[str] | None,
@@ -60,10 +63,11 @@ def plot(
     ] = False,
 ) -> None:
     """Draw runs, each plot into files of its own."""
-    from parley_server.results.plots import PLOTS, draw_all  # noqa: PLC0415 - not for --help
-    from parley_server.results.run_directory import open_runs  # noqa: PLC0415
+    from parley_server.results.run_directory import open_runs  # noqa: PLC0415 - not for --help
 
     if list_:
+        from parley_server.results.plots import PLOTS  # noqa: PLC0415
+
         for known in PLOTS:
             print(f"{known.name:<22}{known.shows}")
         return
@@ -74,8 +78,11 @@ def plot(
     if strange:
         raise UsageError(f"--format {strange[0]}: a plot is png, svg or pdf")
     found = open_runs(runs, labels=label or (), partial=partial)
+    # matplotlib takes its time, which is not due for runs that are none.
+    from parley_server.results.plots import draw_all  # noqa: PLC0415
+
     for path in draw_all(
-        found, out, names=plot_, formats=formats, window=_window(warmup, cooldown)
+        found, out, names=plot_, kind=kind, formats=formats, window=_window(warmup, cooldown)
     ):
         print(path)
 
@@ -95,13 +102,14 @@ def report(
     partial: PartialOption = False,
 ) -> None:
     """Write one page of HTML about runs; the first is what others are compared with."""
-    from parley_server.results.report import report as page  # noqa: PLC0415 - not for --help
-    from parley_server.results.report import write_report  # noqa: PLC0415
-    from parley_server.results.run_directory import open_runs  # noqa: PLC0415
+    from parley_server.results.run_directory import open_runs  # noqa: PLC0415 - not for --help
 
     if out.is_dir():
         raise UsageError(f"{out}: is a directory; --out takes the name of a page")
     found = open_runs(runs, labels=label or (), partial=partial)
+    from parley_server.results.report import report as page  # noqa: PLC0415
+    from parley_server.results.report import write_report  # noqa: PLC0415
+
     text = page(
         found,
         window=_window(warmup, cooldown),

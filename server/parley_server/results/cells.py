@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     Bytes = NDArray[np.uint8]
     Whole = NDArray[np.int64]
+    Places = NDArray[np.integer[Any]]
     Reals = NDArray[np.float64]
     Texts = NDArray[np.bytes_]
 
@@ -28,6 +29,10 @@ _COMMA, _LINE_END, _QUOTE, _POINT, _MINUS, _STAR, _ZERO = b',\n".-*0'
 _DECIMALS = 6
 _MOST_DIGITS = 18
 """What fits into 64 bits."""
+
+
+_OF_ALLOCATIONS = np.isin(np.arange(256), np.frombuffer(b"0123456789 -*+", dtype=np.uint8))
+"""Which letters an allocation is written in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,19 @@ class Spans:
         chunks: Chunks on each of its nodes, shape (spans,).
     """
 
-    row: Whole
-    first: Whole
-    last: Whole
-    chunks: Whole
+    row: Places
+    first: Places
+    last: Places
+    chunks: Places
+
+    def placed(self, before: int) -> Spans:
+        """Return the same in less room, with rows that count on from those before."""
+        return Spans(
+            (self.row + before).astype(np.int32),
+            self.first.astype(np.int32),
+            self.last.astype(np.int32),
+            self.chunks.astype(np.int32),
+        )
 
 
 class Cells:
@@ -136,7 +150,7 @@ class Cells:
         row = np.repeat(np.arange(len(starts)), widths)
         letters = self._content[np.repeat(starts - offsets, widths) + np.arange(widths.sum())]
         digit = (letters - _ZERO) <= 9
-        strange = ~(digit | np.isin(letters, np.frombuffer(b" -*+", dtype=np.uint8)))
+        strange = ~_OF_ALLOCATIONS[letters]
         if strange.any():
             self._refuse(column, int(row[np.argmax(strange)]), "no allocation")
         same = np.concatenate(([False], row[1:] == row[:-1]))[: len(row)]

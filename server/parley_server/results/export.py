@@ -6,8 +6,9 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from parley_server.errors import OutputError, UsageError, did_you_mean
+from parley_server.errors import UsageError, did_you_mean
 from parley_server.quantities import MICROSECONDS, format_seconds
+from parley_server.results.replacing import replacing
 from parley_server.results.steps import Steps
 
 if TYPE_CHECKING:
@@ -58,15 +59,8 @@ def export(run: RunDirectory, kind: str, out: Path | None = None) -> list[Path]:
     path = out or run.path / name
     if path.is_dir():
         path = path / name
-    temporary = path.with_name(f"{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            _write(file, lines(run))
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        _write(file, lines(run))
     return [path]
 
 
@@ -109,17 +103,8 @@ def machine_states(run: RunDirectory) -> Iterator[str]:
 
 def _busy_nodes(run: RunDirectory) -> Steps:
     """Return how many nodes hold at least one job over time."""
-    rows, firsts, lasts, begins, ends = [], [], [], [], []
-    for jobs, spans in run.span_blocks():
-        begin, end = jobs.start[spans.row], jobs.end[spans.row]
-        known = np.isfinite(begin)
-        rows.append(spans.row[known])
-        firsts.append(spans.first[known])
-        lasts.append(spans.last[known])
-        begins.append(begin[known])
-        ends.append(np.where(np.isfinite(end), end, _over(run))[known])
-    first, last = np.concatenate(firsts), np.concatenate(lasts)
-    begin, end = np.concatenate(begins), np.concatenate(ends)
+    parts = [(start, stop, spans.first, spans.last) for start, stop, spans in run.held_blocks()]
+    begin, end, first, last = (np.concatenate(column) for column in zip(*parts, strict=True))
     if run.scenario.get("workload", {}).get("request", "nodes") == "nodes":
         # A node holds one job at most: runs of nodes count as they are.
         return Steps.of_intervals(begin, end, (last - first + 1).astype(np.float64))
@@ -146,12 +131,6 @@ def _busy_shared(
     opens = np.flatnonzero(fresh)
     closes = np.append(opens[1:] - 1, len(node) - 1)
     return Steps.of_intervals(begins[opens], reached[closes], np.ones(len(opens)))
-
-
-def _over(run: RunDirectory) -> float:
-    """Return when a run was over that broke off, seconds."""
-    simulated = run.summary.get("end", {}).get("simulated_time")
-    return float(np.nanmax(run.jobs.end, initial=0.0) if simulated is None else simulated)
 
 
 def _seconds(seconds: float) -> str:
@@ -243,15 +222,11 @@ def paje_trace(run: RunDirectory) -> Iterator[str]:
 
 def _changes(run: RunDirectory) -> Iterator[tuple[float, list[str]]]:
     """Yield for each instant the states of the nodes that change at it."""
-    jobs = run.jobs
-    placed: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
-    before = 0
-    for block, spans in run.span_blocks():
-        placed.append((spans.row + before, spans.first, spans.last))
-        before += len(block)
-    row, first, last = (np.concatenate(column) for column in zip(*placed, strict=True))
-    begin = jobs.start[row]
-    end = np.where(np.isfinite(jobs.end[row]), jobs.end[row], _over(run))
+    parts = [
+        (start, stop, spans.row, spans.first, spans.last)
+        for start, stop, spans in run.held_blocks()
+    ]
+    begin, end, row, first, last = (np.concatenate(column) for column in zip(*parts, strict=True))
     # A job of no length is never seen.
     seen = np.flatnonzero(end > begin)
     times = np.concatenate((end[seen], begin[seen]))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from parley_server.errors import InputError, OutputError, UsageError
+from parley_server.errors import InputError, UsageError
+from parley_server.results.replacing import replacing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,22 +43,16 @@ def write_parquet(run: RunDirectory, directory: Path) -> list[Path]:
     written = []
     for source in (run.files.jobs, run.files.decisions, run.files.timing):
         path = directory / f"{source.stem}.parquet"
-        temporary = path.with_name(f"{path.name}.part")
         try:
-            directory.mkdir(parents=True, exist_ok=True)
             with (
+                replacing(path) as temporary,
                 csv.open_csv(source, convert_options=_options(source, csv)) as reader,
                 files.ParquetWriter(temporary, reader.schema, compression="zstd") as writer,
             ):
                 for batch in reader:
                     writer.write_batch(batch)
-            temporary.replace(path)
         except ArrowException as error:
-            temporary.unlink(missing_ok=True)
             raise InputError(f"{source}: {error}") from None
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
         written.append(path)
     return written
 

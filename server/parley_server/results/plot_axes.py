@@ -169,6 +169,9 @@ def boxes(made: Figure, samples: Sequence[Sample], described: Sequence[Descripti
         for sample, found in zip(samples, described, strict=True)
         if found.count
     ]
+    if not shown:
+        axes.text(0.5, 0.5, "nothing to show", transform=axes.transAxes, ha="center")
+        return axes
     drawn = axes.bxp(
         shown,
         orientation="horizontal",

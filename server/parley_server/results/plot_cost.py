@@ -39,7 +39,7 @@ def draw_queue_sizes(made: Figure, samples: Sequence[Sample]) -> None:
     axes.set_title("Queue length: box, middle half; whiskers, 5 to 95 %")
 
 
-def queue_at_requests(run: RunDirectory) -> NDArray[np.int64]:
+def queue_at_requests(run: RunDirectory) -> NDArray[np.int32]:
     """Return how many jobs waited at the instant of each request, shape (requests,).
 
     Of several requests at one instant each has the queue that the first found.
@@ -49,7 +49,7 @@ def queue_at_requests(run: RunDirectory) -> NDArray[np.int64]:
     """
     instants = run.instants
     if not len(instants.instant):
-        return np.zeros(len(run.requests.instant), np.int64)
+        return np.zeros(len(run.requests.instant), np.int32)
     places = np.searchsorted(instants.instant, run.requests.instant)
     return instants.queue_length[np.minimum(places, len(instants.instant) - 1)]
 

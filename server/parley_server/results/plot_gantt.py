@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 
     Reals = NDArray[np.float64]
     Whole = NDArray[np.int64]
+    Places = NDArray[np.integer[Any]]
 
 MOST_BARS = 4000
 """Runs of nodes that are drawn one by one; with more, cells are."""
 
 _ROWS, _COLUMNS = 300, 900
 _MOST_RUNS = 6
-_PART = 200_000
 
 # Light enough for a border to be seen, apart in hue, and near in luminance: no job looks more
 # important than another.
@@ -38,47 +39,52 @@ _JOB_COLOURS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
 class _Bars:
     """Nodes held by jobs: one bar for each run of nodes of an attempt, all of shape (bars,)."""
 
-    def __init__(self, sample: Sample) -> None:
-        parts: list[tuple[NDArray[Any], ...]] = []
-        before = 0
-        simulated = sample.run.summary.get("end", {}).get("simulated_time")
-        for jobs, spans in sample.run.span_blocks():
-            begins, ends = jobs.start[spans.row], jobs.end[spans.row]
-            over = sample.end if simulated is None else float(simulated)
-            ends = np.where(np.isfinite(ends), ends, over)
-            seen = (begins < sample.end) & (ends > sample.begin) & (ends > begins)
-            parts.append(
-                (
-                    (spans.row[seen] + before).astype(np.int32),
-                    spans.first[seen].astype(np.int32),
-                    spans.last[seen].astype(np.int32) + 1,
-                    begins[seen],
-                    ends[seen],
-                )
-            )
-            before += len(jobs)
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        self.job, self.low, self.high, self.begin, self.end = columns
+    job: Places
+    low: Places
+    high: Places
+    begin: Reals
+    end: Reals
 
     def __len__(self) -> int:
         return len(self.job)
 
-    @property
-    def typical(self) -> float:
-        """How long a node is typically held, seconds: about the median over node time."""
-        lengths = self.end - self.begin
-        edges = np.geomspace(1e-6, 1e12, 2000)
-        areas, _ = np.histogram(lengths, edges, weights=lengths * (self.high - self.low))
-        reached = np.cumsum(areas)
-        return float(edges[np.searchsorted(reached, reached[-1] / 2)])
 
-    def slices(self) -> Iterator[slice]:
-        """Yield all bars in parts that cost no memory to speak of."""
-        for first in range(0, len(self), _PART):
-            yield slice(first, first + _PART)
+def _bars(sample: Sample) -> Iterator[_Bars]:
+    """Yield the bars within the window in parts: machines of many nodes have tens of millions."""
+    for begins, ends, spans in sample.run.held_blocks():
+        seen = (begins < sample.end) & (ends > sample.begin) & (ends > begins)
+        yield _Bars(
+            spans.row[seen], spans.first[seen], spans.last[seen] + 1, begins[seen], ends[seen]
+        )
+
+
+class _Outlook:
+    """What is to be known of bars before they are drawn.
+
+    Attributes:
+        count: How many there are.
+        first: All of them, if they are few.
+        typical: How long a node is typically held, seconds: about the median over node time.
+    """
+
+    def __init__(self, sample: Sample) -> None:
+        self.count = 0
+        kept: list[_Bars] = []
+        edges = np.geomspace(1e-6, 1e12, 2000)
+        areas = np.zeros(len(edges) - 1)
+        for bars in _bars(sample):
+            self.count += len(bars)
+            if self.count <= MOST_BARS:
+                kept.append(bars)
+            lengths = bars.end - bars.begin
+            areas += np.histogram(lengths, edges, weights=lengths * (bars.high - bars.low))[0]
+        reached = np.cumsum(areas)
+        self.typical = float(edges[np.searchsorted(reached, reached[-1] / 2)])
+        self.first = kept if self.count <= MOST_BARS else []
 
 
 def draw_gantt(made: Figure, samples: Sequence[Sample]) -> None:
@@ -92,15 +98,18 @@ def draw_gantt(made: Figure, samples: Sequence[Sample]) -> None:
     end = max(end, begin + 1)
     unit, named = time_unit(end - begin)
     # One way of drawing for all, so that they can be compared.
-    every = [_Bars(sample) for sample in shown]
-    single = all(len(bars) <= MOST_BARS for bars in every)
-    coloured = all(not len(bars) or bars.typical > 3 * (end - begin) / _COLUMNS for bars in every)
-    for axes, sample, bars in zip(panels, shown, every, strict=True):
+    every = [_Outlook(sample) for sample in shown]
+    single = all(outlook.count <= MOST_BARS for outlook in every)
+    coloured = all(
+        not outlook.count or outlook.typical > 3 * (end - begin) / _COLUMNS for outlook in every
+    )
+    for axes, sample, outlook in zip(panels, shown, every, strict=True):
         nodes = sample.run.machine.node_count
         if single:
-            _draw_bars(axes, bars, unit)
+            for bars in outlook.first:
+                _draw_bars(axes, bars, unit)
         else:
-            _draw_cells(axes, bars, nodes, (begin, end), unit, coloured=coloured)
+            _draw_cells(axes, sample, (begin, end), unit, coloured=coloured)
         axes.set_xlim(begin / unit, end / unit)
         axes.set_ylim(nodes, 0)
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
@@ -145,27 +154,23 @@ def _draw_bars(axes: Axes, bars: _Bars, unit: float) -> None:
 
 
 def _draw_cells(
-    axes: Axes,
-    bars: _Bars,
-    nodes: int,
-    window: tuple[float, float],
-    unit: float,
-    *,
-    coloured: bool,
+    axes: Axes, sample: Sample, window: tuple[float, float], unit: float, *, coloured: bool
 ) -> None:
     begin, end = window
+    nodes = sample.run.machine.node_count
     rows = min(nodes, _ROWS)
     held = np.zeros((rows, _COLUMNS))
     palette = np.array([to_rgb(colour) for colour in _JOB_COLOURS])
     picture = np.ones((rows, _COLUMNS, 3))
     scale = _COLUMNS / (end - begin)
-    for part in bars.slices():
-        low, high = bars.low[part] * (rows / nodes), bars.high[part] * (rows / nodes)
-        first = np.clip((bars.begin[part] - begin) * scale, 0, _COLUMNS)
-        last = np.clip((bars.end[part] - begin) * scale, 0, _COLUMNS)
+    for bars in _bars(sample):
+        low = (bars.low * (rows / nodes)).astype(np.float64)
+        high = (bars.high * (rows / nodes)).astype(np.float64)
+        first = np.clip((bars.begin - begin) * scale, 0, _COLUMNS)
+        last = np.clip((bars.end - begin) * scale, 0, _COLUMNS)
         held += _coverage(low, high, first, last, rows)
         if coloured:
-            _paint(picture, palette[bars.job[part] % len(palette)], (low, high, first, last))
+            _paint(picture, palette[bars.job % len(palette)], (low, high, first, last))
     held = np.clip(held, 0, 1)
     extent = (begin / unit, end / unit, nodes, 0)
     if not coloured:

@@ -230,7 +230,7 @@ def draw_differences(made: Figure, samples: Sequence[Sample]) -> None:
     axes.set_ylabel("Share of jobs")
     axes.set_xlabel(f"Wait, against {short(samples[0].run.label)}: shorter | longer")
     axes.set_title("What each job gained or lost: share of jobs with no more")
-    made.legend(loc="outside lower center", ncols=3)
+    name_runs(made, samples[1:])
 
 
 _KIND_TITLES = {"size": "Processors", "work": "Work", "runtime": "Time on the nodes"}

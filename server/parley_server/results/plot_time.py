@@ -8,7 +8,13 @@ from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    MaxNLocator,
+    NullLocator,
+    PercentFormatter,
+)
 
 from parley_server.results.plot_axes import (
     TIME_TICKS,
@@ -119,6 +125,58 @@ def medians_by_time(instants: Reals, values: Reals, width: float) -> tuple[Reals
         return found, values
     low, high = values[first + (counts - 1) // 2], values[first + counts // 2]
     return found * width, (low + high) / 2
+
+
+def node_use(sample: Sample) -> Reals:
+    """Return which share of the window each node is held, shape (nodes,).
+
+    Where jobs share nodes it is the share of the node's leading resource, by the rules of the run.
+
+    Raises:
+        InputError: The run's files cannot be read.
+    """
+    run = sample.run
+    changes = np.zeros(run.machine.node_count + 1)
+    settings = run.scenario.get("workload", {})
+    whole = settings.get("request", "nodes") == "nodes"
+    for begins, ends, spans in run.held_blocks():
+        held = np.clip(ends, sample.begin, sample.end) - np.clip(begins, sample.begin, sample.end)
+        amounts = held if whole else held * spans.chunks
+        changes += np.bincount(spans.first, amounts, minlength=len(changes))
+        changes -= np.bincount(spans.last + 1, amounts, minlength=len(changes))
+    # What rounding leaves over is no use.
+    shares = np.maximum(np.cumsum(changes)[:-1], 0.0) / max(sample.end - sample.begin, 1e-6)
+    if whole:
+        return shares
+    kind = run.leading_resource
+    each = float(settings.get("per_processor", {}).get(kind, 1))
+    return shares * each / np.maximum(run.machine.per_node[kind], 1)
+
+
+def draw_node_use(made: Figure, samples: Sequence[Sample]) -> None:
+    """Draw which share of the time each node is held; of many nodes the mean of some."""
+    axes = made.add_subplot()
+    for number, sample in enumerate(samples):
+        shares = np.nan_to_num(node_use(sample))
+        edges = np.unique(np.linspace(0, len(shares), min(len(shares), _BINS) + 1).astype(int))
+        means = np.add.reduceat(shares, edges[:-1]) / np.diff(edges)
+        style = pen(number)
+        axes.stairs(
+            means,
+            edges,
+            baseline=None,
+            color=style.colour,
+            linestyle=style.line,
+            linewidth=max(1.0, 2.6 - 0.6 * number),
+            label=short(sample.run.label),
+        )
+    axes.set_ylim(0, 1.05)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("Node")
+    axes.set_ylabel("Share of the time that it is held")
+    axes.set_title("How much each node is used")
+    name_runs(made, samples)
 
 
 def draw_submissions(made: Figure, samples: Sequence[Sample]) -> None:

@@ -28,7 +28,12 @@ from parley_server.results.plot_jobs import (
     draw_differences,
     draw_histogram,
 )
-from parley_server.results.plot_time import draw_median_wait, draw_submissions, draw_timeline
+from parley_server.results.plot_time import (
+    draw_median_wait,
+    draw_node_use,
+    draw_submissions,
+    draw_timeline,
+)
 from parley_server.results.sample import Sample, Window
 from parley_server.results.style import drawing, figure, save
 
@@ -89,6 +94,12 @@ PLOTS: tuple[Plot, ...] = (
         "needs",
         "decision",
         draw_median_wait,
+    ),
+    Plot(
+        "node-use",
+        "which share of the time each node, or run of nodes, is held",
+        "decision",
+        draw_node_use,
     ),
     Plot("wait-box", "how waits are spread, by run", "decision", _of(draw_boxes, "wait")),
     Plot(
@@ -222,6 +233,7 @@ def draw_all(
     directory: Path,
     *,
     names: Sequence[str] | None = None,
+    kind: str | None = None,
     formats: Sequence[str] = ("png", "svg"),
     window: Window | None = None,
 ) -> list[Path]:
@@ -231,6 +243,7 @@ def draw_all(
         runs: At least one.
         directory: Where they go; `NAME.png` and so on.
         names: Which; None is all that the number of runs permits.
+        kind: Of these only `decision`, `performance` or `workload` ones.
         formats: `png`, `svg`, `pdf`.
         window: What to cut off of runs.
 
@@ -243,11 +256,19 @@ def draw_all(
     samples = [run if isinstance(run, Sample) else Sample(run, window) for run in runs]
     if names is None:
         names = [plot.name for plot in PLOTS if len(runs) >= plot.least]
+    kinds = {plot.kind for plot in PLOTS}
+    if kind is not None and kind not in kinds:
+        raise UsageError(
+            f"there is no kind of plots {kind!r}{did_you_mean(kind, kinds)}; known: "
+            f"{', '.join(sorted(kinds))}"
+        )
+    if kind is not None:
+        names = [name for name in names if plot_named(name).kind == kind]
     written = []
     for name in names:
         made = draw(name, samples)
-        for kind in formats:
-            path = directory / f"{plot_named(name).name}.{kind}"
+        for ending in formats:
+            path = directory / f"{plot_named(name).name}.{ending}"
             save(made, path)
             written.append(path)
     return written

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from parley_server.errors import OutputError
 from parley_server.results.classes import KINDS
 from parley_server.results.comparison import CONFIDENCE, compare, incomparable
 from parley_server.results.measures import (
@@ -22,6 +21,7 @@ from parley_server.results.measures import (
 )
 from parley_server.results.metrics import JOB_METRICS, RUN_METRICS, job_metric
 from parley_server.results.plots import PLOTS, draw, plot_named
+from parley_server.results.replacing import replacing
 from parley_server.results.sample import WHOLE, Sample
 from parley_server.results.style import write_figure
 from parley_server.version import __version__
@@ -108,13 +108,8 @@ def write_report(text: str, path: Path) -> None:
     Raises:
         OutputError: It cannot be written.
     """
-    temporary = path.with_name(f"{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 # ---------------------------------------------------------------------- what was run

@@ -30,8 +30,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Whole = NDArray[np.int64]
+    Counts = NDArray[np.int32]
     Reals = NDArray[np.float64]
     Mask = NDArray[np.bool_]
+
+
+MOST_SPANS = 5_000_000
+"""Runs of nodes that are kept in memory once they are read; more are read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +128,12 @@ class InstantTable:
     """The rows of `decisions.csv`; all of shape (instants,), the first in seconds."""
 
     instant: Reals
-    queue_length: Whole
-    running: Whole
-    events: Whole
-    requests: Whole
-    decisions: Whole
-    rejected: Whole
+    queue_length: Counts
+    running: Counts
+    events: Counts
+    requests: Counts
+    decisions: Counts
+    rejected: Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +171,7 @@ class RunDirectory:
     """A run that is over, or still going on.
 
     Made by `open_run`. Tables are read when they are first asked for and then kept; `job_blocks`
-    and `span_blocks` read in bounded memory and keep nothing.
+    and `held_blocks` read in bounded memory and keep nothing.
 
     Attributes:
         path: Where it lies.
@@ -191,6 +196,7 @@ class RunDirectory:
         self.summary = summary
         self.scenario = scenario
         self.partial = partial
+        self._spans: list[Spans] | None = None
 
     # ------------------------------------------------------------------ tables
 
@@ -201,7 +207,17 @@ class RunDirectory:
         Raises:
             InputError: The file is no such, cut off, or holds fewer jobs than were submitted.
         """
-        table = _joined(list(self.job_blocks()))
+        tables: list[JobTable] = []
+        kept: list[Spans] = []
+        count = before = 0
+        for table, spans in self._blocks():
+            count += len(spans.row)
+            if count <= MOST_SPANS:
+                kept.append(spans.placed(before))
+            before += len(table)
+            tables.append(table)
+        self._spans = kept if count <= MOST_SPANS else None
+        table = _joined(tables)
         submitted = self.summary.get("jobs", {}).get("submitted")
         found = int(table.last.sum())
         if submitted is not None and found < submitted and not self.partial:
@@ -223,7 +239,7 @@ class RunDirectory:
         for cells in read_cells(self.files.decisions, names, partial=self.partial):
             parts[0].append(cells.seconds("instant"))
             for part, name in zip(parts[1:], names[1:], strict=True):
-                part.append(cells.whole(name))
+                part.append(cells.whole(name).astype(np.int32))
         return InstantTable(*_columns(parts))
 
     @cached_property
@@ -249,22 +265,46 @@ class RunDirectory:
         Raises:
             InputError: The file is no such, or cut off.
         """
-        vocabularies: dict[str, dict[bytes, int]] = {name: {} for name in _CATEGORIES}
-        for cells in read_cells(self.files.jobs, _JOB_COLUMNS, partial=self.partial):
-            yield self._table(cells, vocabularies)
+        for table, _ in self._blocks():
+            yield table
 
-    def span_blocks(self) -> Iterator[tuple[JobTable, Spans]]:
-        """Yield the rows of `jobs.csv` in parts, each with the nodes of its jobs.
-
-        Raises:
-            InputError: The file is no such, or cut off.
-        """
+    def _blocks(self) -> Iterator[tuple[JobTable, Spans]]:
         vocabularies: dict[str, dict[bytes, int]] = {name: {} for name in _CATEGORIES}
         for cells in read_cells(self.files.jobs, _JOB_COLUMNS, partial=self.partial):
             spans = cells.spans("allocation")
             yield self._table(cells, vocabularies, spans), spans
 
+    def held_blocks(self) -> Iterator[tuple[Reals, Reals, Spans]]:
+        """Yield in parts when each row of `jobs.csv` held nodes, and which.
+
+        Start and end are those of each span's row, shape (spans,), seconds; what a run broke off
+        ends with it. Rows count on from part to part; those without nodes have no span.
+
+        Raises:
+            InputError: The file is no such, or cut off.
+        """
+        jobs, before, over = self.jobs, 0, self.end
+        if self._spans is not None:
+            ends = np.where(np.isfinite(jobs.end), jobs.end, over)
+            for spans in self._spans:
+                yield jobs.start[spans.row], ends[spans.row], spans
+            return
+        for cells in read_cells(self.files.jobs, _JOB_COLUMNS, partial=self.partial):
+            start, end = cells.seconds("starting_time"), cells.seconds("finish_time")
+            found = cells.spans("allocation")
+            ends = np.where(np.isfinite(end), end, over)
+            yield start[found.row], ends[found.row], found.placed(before)
+            before += cells.rows
+
     # ------------------------------------------------------------------ what was run
+
+    @property
+    def end(self) -> float:
+        """The last instant that was simulated, seconds; of a run that goes on the last end."""
+        simulated = self.summary.get("end", {}).get("simulated_time")
+        if simulated is None:
+            return float(np.nanmax(self.jobs.end, initial=0.0))
+        return float(simulated)
 
     @cached_property
     def machine(self) -> Machine:
@@ -306,14 +346,13 @@ class RunDirectory:
         self,
         cells: Cells,
         vocabularies: dict[str, dict[bytes, int]],
-        spans: Spans | None = None,
+        found: Spans,
     ) -> JobTable:
         columns: dict[str, Any] = {
             name: _category(cells.texts(column), vocabularies[name])
             for name, column in _CATEGORIES.items()
         }
         columns |= {name: cells.seconds(column) for name, column in _TIMES.items()}
-        found = cells.spans("allocation") if spans is None else spans
         top = int(found.last.max(initial=0))
         if top >= self.machine.node_count:
             raise InputError(

@@ -164,10 +164,7 @@ class Sample:
 
     def _until(self, ends: Reals) -> Reals:
         """Return ends, with the end of the run for what it broke off."""
-        simulated = self.run.summary.get("end", {}).get("simulated_time")
-        latest = self.run.jobs.end
-        over = simulated if simulated is not None else float(np.nanmax(latest, initial=0.0))
-        return np.where(np.isfinite(ends), ends, float(over))
+        return np.where(np.isfinite(ends), ends, self.run.end)
 
 
 def _seconds(text: str, whole: float) -> float:

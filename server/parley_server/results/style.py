@@ -15,7 +15,7 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from parley_server.errors import OutputError
+from parley_server.results.replacing import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,12 +131,8 @@ def save(made: Figure, path: Path) -> None:
     Raises:
         OutputError: It cannot be written.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
-            write_figure(made, file, path.suffix.removeprefix("."))
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        write_figure(made, file, path.suffix.removeprefix("."))
 
 
 _METADATA: dict[str, dict[str, Any]] = {
