@@ -45,11 +45,16 @@ class Progress:
         """Show how far the simulation is."""
         counts = simulation.counts
         passed = time.monotonic() - self._began
+        cluster = simulation.cluster
+        kind = cluster.kinds.index("core") if "core" in cluster.kinds else 0
+        serving = cluster.in_service[kind]
+        used = 1 - cluster.free[kind] / serving if serving else 0.0
         speed = counts.ended / passed if passed else 0.0
         self._live.update(
             self._text(
                 f"{counts.ended:,} jobs done, {counts.running:,} running, "
-                f"{counts.pending:,} pending; day {simulation.now / 86_400e6:,.1f}; "
+                f"{counts.pending:,} pending; {used:.0%} of {cluster.kinds[kind]} used; "
+                f"day {simulation.now / 86_400e6:,.1f}; "
                 f"{speed:,.0f} jobs/s"
             ),
             refresh=True,

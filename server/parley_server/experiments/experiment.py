@@ -15,6 +15,8 @@ print(result.table().text())
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from parley_server.experiments.tables import Table
 
 _TABLES = {"schedule": SCHEDULE, "cost": COST}
+_DRAWN = "drawn"
 _MEANS = {
     "schedule": (
         *("wait.mean", "slowdown.mean", "bounded_slowdown.mean"),
@@ -204,24 +207,7 @@ class Experiment:
             InputError: A file cannot be read.
         """
         settings = self.settings
-        cells = cells_of(settings, source=self._source)
-        analysis = analysis_digest(settings.analysis)
-        work, complete, changed, older = [], [], [], []
-        for cell in cells:
-            record = read_record(settings.directory / CELLS / cell.name / RECORD)
-            if record is None or record["status"] != "complete":
-                work.append(Work(cell))
-            elif record["digest"] != cell.digest:
-                changed.append(cell.name)
-                work.append(Work(cell))
-            else:
-                if record["parley"] != __version__:
-                    older.append(cell.name)
-                if record["analysis"] != analysis:
-                    work.append(Work(cell, record))
-                else:
-                    complete.append(record)
-        return Outlook(cells, work, complete, changed, older)
+        return _outlook(settings, cells_of(settings, source=self._source))
 
     def run(
         self,
@@ -259,10 +245,10 @@ class Experiment:
             raise UsageError(f"{jobs} cells at a time are none; jobs is 1 at least")
         settings = self.settings
         # Whatever is wrong is told before there is a directory.
-        outlook = self.outlook()
+        cells = cells_of(settings, source=self._source)
         with DirectoryLock(settings.directory) as lock:
-            # Whoever held it before may have finished some.
-            outlook = self._settled(outlook, force=force)
+            outlook = _outlook(settings, cells)
+            self._require_unchanged(outlook, force=force)
             if begun is not None:
                 begun(outlook)
             with Store(settings.directory, create=True) as store:
@@ -283,17 +269,18 @@ class Experiment:
                 runner.run(outlook.work)
             result = ExperimentResult(settings.directory)
             result.write_tables()
-            if plots:
+            if plots and not result.drawn:
                 result.draw(poll=poll)
+                with Store(settings.directory) as store:
+                    store.note_fact(_DRAWN, result.content)
         return result
 
-    def _settled(self, before: Outlook, *, force: bool) -> Outlook:
-        """Look again now that nobody else writes, and refuse to replace what was computed.
+    def _require_unchanged(self, outlook: Outlook, *, force: bool) -> None:
+        """Refuse to replace what was computed.
 
         Raises:
             UsageError: Complete cells are of other settings, and *force* was not said.
         """
-        outlook = self.outlook() if before.work else before
         if outlook.changed and not force:
             shown = ", ".join(outlook.changed[:3]) + (", ..." if outlook.changed[3:] else "")
             raise UsageError(
@@ -301,7 +288,6 @@ class Experiment:
                 f"complete, but of other settings, inputs or code ({shown}); --force runs them "
                 "again, another --out keeps both"
             )
-        return outlook
 
     def _mine(self, axis: str) -> list[Any]:
         if self._read is not None:
@@ -316,6 +302,12 @@ class ExperimentResult:
     Args:
         directory: Where it lies.
 
+    Attributes:
+        records: Of all its cells, in order.
+        left_over: Names of cells that lie there and are not of its grid.
+        content: Changes with what there is to be drawn.
+        drawn: Whether all plots are drawn of just that.
+
     Raises:
         InputError: There is none.
     """
@@ -327,7 +319,15 @@ class ExperimentResult:
             self.records = store.records()
             self.left_over = store.left_over()
             definition = store.fact("definition")
+            drawn = store.fact(_DRAWN)
         self._window = _window_of(definition)
+        told = [
+            (record["name"], record["jobs_sha256"], record["analysis"], __version__)
+            for record in self.records
+            if record["status"] == "complete"
+        ]
+        self.content = hashlib.sha256(json.dumps(told).encode()).hexdigest()
+        self.drawn = drawn == self.content
 
     @property
     def complete(self) -> bool:
@@ -464,6 +464,29 @@ class ExperimentResult:
                 written.append(base / f"{name}.{kind}")
                 save(made, written[-1])
         return written
+
+
+def _outlook(settings: ExperimentSettings, cells: Sequence[Cell]) -> Outlook:
+    """Return what is to be done of some cells, by what their directories say."""
+    analysis = analysis_digest(settings.analysis)
+    work, complete, changed, older = [], [], [], []
+    for cell in cells:
+        record = read_record(settings.directory / CELLS / cell.name / RECORD)
+        # A run may be complete although its metrics failed.
+        if record is None or not record["jobs_sha256"]:
+            work.append(Work(cell))
+            continue
+        if record["digest"] != cell.digest:
+            changed.append(cell.name)
+            work.append(Work(cell))
+            continue
+        if record["parley"] != __version__:
+            older.append(cell.name)
+        if record["status"] == "complete" and record["analysis"] == analysis:
+            complete.append(record)
+        else:
+            work.append(Work(cell, record))
+    return Outlook(cells, work, complete, changed, older)
 
 
 def experiment_directory(path: Path) -> Path:

@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from parley_server.errors import ExitStatus, OutputError
+from parley_server.errors import ExitStatus, InputError, OutputError
 from parley_server.experiments.process import GuardedProcess, told_of
 from parley_server.experiments.store import blank_record, finite
 from parley_server.version import __version__
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _SAMPLE_S = 0.01
 """How often memory is looked at: as AccaSim's benchmark does (Galleguillos et al., 2020)."""
+
+_PYTHON = (sys.executable, "-P", "-m")
+"""Nothing is imported from wherever the experiment is called, be it a file called random.py."""
 
 _OUTPUT = "measured.part"
 _ERRORS = "stderr.txt"
@@ -191,7 +194,7 @@ class Runner:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             scenario.write_text(cell.scenario_toml, encoding="utf-8")
-            command = [sys.executable, "-m", "parley_server.cli.main", "run", str(scenario)]
+            command = [*_PYTHON, "parley_server.cli.main", "run", str(scenario)]
             active = _Active(cell, directory, record)
             active.process = GuardedProcess(
                 [*command, "--out", str(directory), "--force", "--quiet"],
@@ -211,7 +214,7 @@ class Runner:
         try:
             active.process = GuardedProcess(
                 [
-                    *(sys.executable, "-m", "parley_server.experiments.measuring"),
+                    *(*_PYTHON, "parley_server.experiments.measuring"),
                     *(str(active.directory), analysis.warmup, analysis.cooldown, *analysis.metrics),
                 ],
                 output=active.directory / _OUTPUT,
@@ -226,43 +229,49 @@ class Runner:
 
     def _take(self, active: _Active, usage: Usage) -> None:
         """Go on with a cell of which a process has ended."""
-        record = active.record
         if active.overdue:
             self._fail(active, f"ended: it took longer than {self._time_limit:g} s (time_limit)")
         elif usage.status != ExitStatus.COMPLETE:
             self._fail(active, _last_words(active.directory / _ERRORS) or told_of(usage.status))
         elif active.phase == "run":
-            record["wall_seconds"] = usage.wall_seconds
-            active.costs = _costs(active.directory, usage)
+            try:
+                self._note_costs(active, usage)
+            except InputError as error:
+                self._fail(active, str(error))
+                return
             self._active.append(self._measure(active))
         else:
             self._succeed(active)
 
+    def _note_costs(self, active: _Active, usage: Usage) -> None:
+        """Note what a run that is complete has cost; its metrics are still to come.
+
+        Raises:
+            InputError: Its rows are gone.
+        """
+        record = active.record
+        record["wall_seconds"] = usage.wall_seconds
+        record["metrics"] = _costs(active.directory, usage)
+        record["jobs_sha256"] = digest_of(active.directory / "jobs.csv")
+
     def _succeed(self, active: _Active) -> None:
-        record, directory = active.record, active.directory
+        record = active.record
         try:
-            metrics: dict[str, Any] = json.loads((directory / _OUTPUT).read_bytes())
-            if active.costs is None:
-                # Measured anew: what the run cost was measured while it ran.
-                active.costs = {
-                    name: value
-                    for name, value in record["metrics"].items()
-                    if name.startswith("process.")
-                }
-            record["jobs_sha256"] = digest_of(directory / "jobs.csv")
+            metrics: dict[str, Any] = json.loads((active.directory / _OUTPUT).read_bytes())
         except (OSError, ValueError) as error:
             self._fail(active, f"its metrics cannot be read: {error}")
             return
         record["status"], record["message"] = "complete", ""
         record["analysis"] = self._analysis_digest
-        record["metrics"] = {**metrics, **active.costs}
+        # What the run cost was measured while it ran.
+        record["metrics"] = {**metrics, **_costs_in(record)}
         self._complete.append(record)
         self._save(active)
 
     def _fail(self, active: _Active, message: str) -> None:
         record = active.record
         record["status"], record["message"] = "failed", message
-        record["metrics"] = {}
+        record["metrics"] = _costs_in(record)
         self._failed.append(record)
         if _disk_full(active.directory):
             record["message"] = f"{message}; the disk is full"
@@ -335,7 +344,6 @@ class _Active:
         self.record = record
         self.phase: Literal["run", "measure"] = "run"
         self.overdue = False
-        self.costs: dict[str, float | None] | None = None
 
 
 def _costs(directory: Path, usage: Usage) -> dict[str, float | None]:
@@ -355,6 +363,12 @@ def _costs(directory: Path, usage: Usage) -> dict[str, float | None]:
         "process.memory_peak": finite(usage.memory_peak / 1e6),
         "process.dispatcher_memory_peak": finite(dispatcher_mb) if dispatcher_mb else None,
     }
+
+
+def _costs_in(record: CellRecord) -> dict[str, float | None]:
+    """Return what is noted of the costs of a run; nothing before it is complete."""
+    metrics = record["metrics"].items()
+    return {name: value for name, value in metrics if name.startswith("process.")}
 
 
 def _disk_full(directory: Path) -> bool:

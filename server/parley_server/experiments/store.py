@@ -76,7 +76,8 @@ class CellRecord(TypedDict):
         digest: What tells whether the cell is still the same.
         analysis: What tells whether its metrics are of the same rules.
         parley: The version that ran it.
-        jobs_sha256: Of `jobs.csv`: repetitions of one seed share it.
+        jobs_sha256: Of `jobs.csv`: repetitions of one seed share it. Empty if the run is not
+            complete; a cell that failed although it is had no metrics.
         began: Unix time.
         metrics: Every number of the run by name; null where it is undefined.
     """
@@ -225,6 +226,15 @@ class Store:
                 if record is None:
                     record = blank_record(cell, parley=parley)
                 self._put(record, position, with_metrics=not fresh)
+
+    def note_fact(self, key: str, value: str) -> None:
+        """Note something of the experiment itself.
+
+        Raises:
+            OutputError: It cannot be written.
+        """
+        with self._changing() as database:
+            database.execute("REPLACE INTO experiment VALUES (?, ?)", (key, value))
 
     def save(self, record: CellRecord) -> None:
         """Note what became of a cell: in its directory first, then in the database.

@@ -122,18 +122,30 @@ def cells_of_processes(directory: Path) -> list[psutil.Process]:
     return found
 
 
-def test_what_fails_hangs_or_errs_keeps_no_other_cell_from_its_end(folder):
+def test_a_cell_that_hangs_is_ended(folder):
     experiment = Experiment(
         "x",
         workloads=[folder / "t.swf"],
         platforms=[4],
-        policies=[
-            "easy",
-            *({"policy": f"{folder}/own.py:{n}", "name": n} for n in ("Hung", "Broken")),
-        ],
+        policies=[{"policy": f"{folder}/own.py:Hung", "name": "Hung"}],
+        out=folder / "out",
+        time_limit=4,
+    )
+
+    (record,) = experiment.run(plots=False).failed
+
+    assert record["message"] == "ended: it took longer than 4 s (time_limit)"
+    assert not cells_of_processes(folder / "out")
+
+
+def test_what_fails_or_errs_keeps_no_other_cell_from_its_end(folder):
+    experiment = Experiment(
+        "x",
+        workloads=[folder / "t.swf"],
+        platforms=[4],
+        policies=["easy", {"policy": f"{folder}/own.py:Broken", "name": "Broken"}],
         commands={"left": ["true"]},
         out=folder / "out",
-        time_limit=5,
         analysis={"metrics": [f"{folder}/own.py:doubled"]},
     )
     told = []
@@ -144,14 +156,12 @@ def test_what_fails_hangs_or_errs_keeps_no_other_cell_from_its_end(folder):
     messages = {name: record["message"] for name, record in records.items()}
     assert {name: record["status"] for name, record in records.items()} == {
         "easy": "complete",
-        "Hung": "failed",
         "Broken": "failed",
         "left": "failed",
     }
-    assert messages["Hung"] == "ended: it took longer than 5 s (time_limit)"
     assert "no idea" in messages["Broken"]
     assert "'true' exited with status 0 before the run was over" in messages["left"]
-    assert sorted(end.number for end in told) == [1, 2, 3, 4]
+    assert sorted(end.number for end in told) == [1, 2, 3]
     assert not cells_of_processes(folder / "out")
 
     # What is known of the cell that is complete is what its files say.
@@ -180,7 +190,7 @@ def test_what_fails_hangs_or_errs_keeps_no_other_cell_from_its_end(folder):
     before = inodes(folder / "out")
     again = []
     experiment.run(plots=False, jobs=3, ended=again.append)
-    assert {end.record["policy"] for end in again} == {"Hung", "Broken", "left"}
+    assert {end.record["policy"] for end in again} == {"Broken", "left"}
     assert inodes(folder / "out")[records["easy"]["name"]] == before[records["easy"]["name"]]
 
 
@@ -329,6 +339,30 @@ def test_other_rules_of_judging_measure_anew_and_run_nothing(folder):
     assert cut["wall_seconds"] == whole["wall_seconds"]
 
 
+def test_a_metric_that_errs_costs_no_run(folder):
+    (folder / "metric.py").write_text("def mine(jobs):\n    return jobs.nothing\n")
+    experiment = Experiment(
+        "x",
+        workloads=[folder / "t.swf"],
+        platforms=[4],
+        policies=["fifo"],
+        out=folder / "out",
+        analysis={"metrics": [f"{folder}/metric.py:mine"]},
+    )
+    (failed,) = experiment.run(plots=False).records
+    before = inodes(folder / "out")
+    (folder / "metric.py").write_text("def mine(jobs):\n    return jobs.wait + 1\n")
+    (complete,) = experiment.run(plots=False).records
+
+    assert failed["status"] == "failed"
+    assert "metric.py:mine" in failed["message"]
+    assert "nothing" in failed["message"]
+    assert inodes(folder / "out") == before
+    assert complete["status"] == "complete"
+    assert complete["metrics"]["mine.mean"] == complete["metrics"]["wait.mean"] + 1
+    assert complete["metrics"]["process.cpu_seconds"] == failed["metrics"]["process.cpu_seconds"]
+
+
 @pytest.mark.long
 def test_a_dispatcher_in_a_process_of_its_own_is_measured_apart(folder):
     result = Experiment(
@@ -420,8 +454,14 @@ def test_every_plot_is_drawn_for_every_workload(folder):
         assert {path.name for path in plots.iterdir()} == expected
     whole = {path.name for path in (folder / "out" / "plots").iterdir() if path.is_file()}
     assert whole == {f"{name}.{kind}" for name in ("schedule", "cost") for kind in ("png", "svg")}
+    drawn = {path: path.stat().st_mtime_ns for path in (folder / "out" / "plots").rglob("*.png")}
+    again = ExperimentResult(folder / "out")
+    assert again.drawn
+    assert not again.failed
     only = parley("experiment", "plot", result.directory, "--plot", "wait-cdf", "--format", "png")
     assert [Path(line).name for line in only.stdout.splitlines()] == ["wait-cdf.png"] * 2
+    changed = {path for path, at in drawn.items() if path.stat().st_mtime_ns != at}
+    assert {path.name for path in changed} == {"wait-cdf.png"}
 
 
 @pytest.mark.long
