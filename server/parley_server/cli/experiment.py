@@ -13,7 +13,8 @@ from parley_server.errors import ExitStatus, UsageError, one_line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from parley_server.experiments.experiment import ExperimentResult, Outlook
+    from parley_server.experiments.experiment import Outlook
+    from parley_server.experiments.result import ExperimentResult
     from parley_server.experiments.runner import CellEnd, Progress
 
 experiment_app = typer.Typer(
@@ -216,7 +217,7 @@ class _Progress:
 
 
 def _result(place: Path) -> ExperimentResult:
-    from parley_server.experiments.experiment import (  # noqa: PLC0415 - not for --help
+    from parley_server.experiments.result import (  # noqa: PLC0415 - not for --help
         ExperimentResult,
         experiment_directory,
     )

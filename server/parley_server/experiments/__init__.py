@@ -5,8 +5,12 @@ __all__ = ["Experiment", "ExperimentResult"]
 
 def __getattr__(name: str) -> object:
     """Import what runs experiments when it is first used; whoever only watches has no need."""
-    if name in __all__:
-        from parley_server.experiments import experiment  # noqa: PLC0415 - see above
+    if name == "Experiment":
+        from parley_server.experiments.experiment import Experiment  # noqa: PLC0415 - see above
 
-        return getattr(experiment, name)
+        return Experiment
+    if name == "ExperimentResult":
+        from parley_server.experiments.result import ExperimentResult  # noqa: PLC0415
+
+        return ExperimentResult
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -333,7 +333,7 @@ def test_a_directory_that_cannot_be_written_on_costs_the_status_alone(tmp_path):
 
 def test_all_sessions_of_a_server_are_told_at_once(trace, slow, tmp_path):
     scenario = tmp_path / "s.toml"
-    scenario.write_text(f'[platform]\nnodes = 240\n[workload]\nswf = "{trace}"\nlimit = 900\n')
+    scenario.write_text(f'[platform]\nnodes = 240\n[workload]\nswf = "{trace}"\nlimit = 1800\n')
     endpoint = f"ipc://{tmp_path}/told"
     flags = ("--bind", "tcp://127.0.0.1:*", "--out", tmp_path / "out", "--watch-at", endpoint)
     server = Watched("serve", scenario, *flags, "--sessions", 2)

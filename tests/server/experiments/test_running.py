@@ -20,7 +20,7 @@ import pytest
 
 from parley_server import Experiment
 from parley_server.errors import InputError, UsageError
-from parley_server.experiments.experiment import ExperimentResult
+from parley_server.experiments.result import ExperimentResult
 from parley_server.results.measures import measures
 from parley_server.results.run_directory import open_run
 from tests.benchmarks.bench import generate
