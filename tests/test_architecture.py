@@ -28,6 +28,8 @@ def test_the_contracts_between_packages_hold():
         ("parley_server.engine", {"numpy", "zmq", "pydantic", "msgpack"}),
         ("parley_server.cli.main", {"numpy", "matplotlib", "zmq", "pydantic", "rich"}),
         ("parley_server.api", {"numpy", "matplotlib", "rich"}),
+        ("parley_server.experiments.lock", {"numpy", "matplotlib", "rich", "pydantic"}),
+        ("parley_server.experiments.experiment", {"matplotlib", "rich", "jinja2"}),
     ],
 )
 def test_importing_a_package_does_not_import_what_it_can_do_without(package, unwanted):

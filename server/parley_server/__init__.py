@@ -2,7 +2,7 @@
 
 from parley_server.version import __version__
 
-__all__ = ["RunResult", "__version__", "run"]
+__all__ = ["Experiment", "RunResult", "__version__", "run"]
 
 
 def __getattr__(name: str) -> object:
@@ -11,4 +11,8 @@ def __getattr__(name: str) -> object:
         from parley_server import api  # noqa: PLC0415 - importing it costs what a run costs
 
         return getattr(api, name)
+    if name == "Experiment":
+        from parley_server import experiments  # noqa: PLC0415 - likewise
+
+        return experiments.Experiment
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

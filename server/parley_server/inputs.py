@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from parley_server.errors import UsageError
+from parley_server.own_code import split_reference
 from parley_server.platform import GroupDescription, MemoryDescription, PartitionDescription
 from parley_server.platform.description import Amount, NodeCount
 from parley_server.quantities import format_seconds, parse_duration
@@ -16,7 +17,6 @@ from parley_server.settings import Settings, integral
 from parley_server.workload import EstimateMissing, RequestMode, Select, parse_estimate
 from parley_server.workload.clean import Clock, parse_rule
 from parley_server.workload.formats import WorkloadFile
-from parley_server.workload.own import split_reference
 from parley_server.workload.rules import (
     Memory,
     Size,

@@ -25,6 +25,7 @@ from parley_server.results import (
     prepare_directory,
     reopen_directory,
 )
+from parley_server.results.status import StatusFile
 from parley_server.version import __version__
 from parley_server.workload.files import STANDARD
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from parley_server.host.journal import JournalEntry
     from parley_server.host.session import Follower
     from parley_server.platform import PlatformDescription
+    from parley_server.results.status import Status
     from parley_server.scenario import Scenario
     from parley_server.workload import WorkloadSource
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 _PROGRESS_NS = 100_000_000
 _FLUSH_NS = 1_000_000_000
+_STATUS_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class RunOptions:
         journal: Keep every answer, so that the run can be taken up again if it breaks off.
         resume: Take up the run that lies in the directory.
         poll: Called at every request and while waiting; what it raises ends the run.
+        publish: Is told about once a second how the run stands, and how it ended.
     """
 
     force: bool = False
@@ -87,6 +91,7 @@ class RunOptions:
     journal: bool = False
     resume: bool = False
     poll: Callable[[], None] | None = None
+    publish: Callable[[Status], None] | None = None
 
 
 class Preparation:
@@ -185,7 +190,7 @@ class Run:
         self._preparation = preparation
         self._options = options
         self._decider = decider
-        self._progressed_ns = self._flushed_ns = 0
+        self._progressed_ns = self._flushed_ns = self._told_ns = 0
         self._source: WorkloadSource | None = None
         self._failure: ParleyError | None = None
         self._summary: dict[str, Any] | None = None
@@ -201,7 +206,9 @@ class Run:
             self._journal = None
             if options.journal:
                 self._journal = Journal.create(self.files.journal, preparation.digest)
-        self._recorder = Recorder(self.files, preparation.describe(decider), resumed=options.resume)
+        description = preparation.describe(decider)
+        self._recorder = Recorder(self.files, description, resumed=options.resume)
+        self._status = StatusFile(self.files.directory, description, publish=options.publish)
         self.collect = self._recorder.collect
         self.timed = self._recorder.timed
         self.sink = self
@@ -259,6 +266,9 @@ class Run:
                     self._journal.close()
                 if self.transcript is not None:
                     self.transcript.close()
+                self._status.remove()
+            if simulation is not None and self._options.publish is not None:
+                self._tell_status(end=self._summary["end"]["reason"])
         return self._summary
 
     def finished(self, failure: ParleyError | None) -> None:
@@ -271,12 +281,27 @@ class Run:
         if options.poll is not None:
             options.poll()
         self._recorder.tick(clock_ns, self.session.simulation)
+        if clock_ns - self._told_ns > _STATUS_NS:
+            self._told_ns = clock_ns
+            self._tell_status()
         if self.transcript is not None and clock_ns - self._flushed_ns > _FLUSH_NS:
             self._flushed_ns = clock_ns
             self.transcript.flush()
         if options.progress is not None and clock_ns - self._progressed_ns > _PROGRESS_NS:
             self._progressed_ns = clock_ns
             options.progress(self.session.simulation)
+
+    def _tell_status(self, *, end: str | None = None) -> None:
+        session = self.session
+        requests, dispatcher_us = self._recorder.asked
+        self._status.write(
+            session.simulation,
+            requests=requests,
+            dispatcher_us=dispatcher_us,
+            refused=session.refused,
+            refusals=session.refusals,
+            end=end,
+        )
 
     def _recover(self, decider: Dispatcher | None) -> WelcomeBody | None:
         """Repeat what the journal holds, without a dispatcher.

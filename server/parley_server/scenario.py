@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from parley_server.engine import OnOverrun
 from parley_server.errors import UsageError
 from parley_server.inputs import PathText, PlatformSettings, WorkloadSettings
+from parley_server.own_code import split_reference
 from parley_server.platform import PlatformDescription, guessed, read_platform, uniform
 from parley_server.quantities import parse_duration
 from parley_server.session_settings import (
@@ -28,7 +29,6 @@ from parley_server.session_settings import (
 from parley_server.settings import Settings, integral, read_settings, validate
 from parley_server.workload import ReadingRules, RequestMode, WorkloadSource, parse_estimate
 from parley_server.workload.files import COMPRESSED_ENDINGS, STANDARD, digest_of
-from parley_server.workload.own import split_reference
 from parley_server.workload.report import ReadReport
 from parley_server.workload.rules import (
     Memory,
@@ -435,20 +435,26 @@ def read_scenario(path: Path, changes: Mapping[str, Mapping[str, Any]] | None = 
         InputError: The file cannot be read.
         UsageError: A setting is wrong.
     """
-    tables = read_settings(path)
+    tables = located(read_settings(path), path.parent)
+    return _scenario(tables, changes or {}, source=str(path))
+
+
+def located(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a scenario's tables, with relative paths in them beginning at a folder."""
+    placed = copy.deepcopy(dict(tables))
     names = (("workload", "swf"), ("workload", "file"), ("platform", "file"), ("results", "out"))
     for table, key in names:
-        section = tables.get(table)
+        section = placed.get(table)
         named = section.get(key) if isinstance(section, dict) else None
         if isinstance(section, dict) and isinstance(named, str) and named != STANDARD:
-            section[key] = str(path.parent / named)
-    workload = tables.get("workload")
+            section[key] = str(folder / named)
+    workload = placed.get("workload")
     if isinstance(workload, dict) and isinstance(workload.get("format"), str):
         own = split_reference(workload["format"])
         if own is not None:
-            workload["format"] = f"{path.parent / own[0]}:{own[1]}"
-    _place(tables.get("dispatcher"), path.parent)
-    return _scenario(tables, changes or {}, source=str(path))
+            workload["format"] = f"{folder / own[0]}:{own[1]}"
+    _place(placed.get("dispatcher"), folder)
+    return placed
 
 
 def _place(dispatcher: Any, folder: Path) -> None:
@@ -462,17 +468,23 @@ def _place(dispatcher: Any, folder: Path) -> None:
                 settings[key] = str(folder / value)
 
 
-def scenario_of(changes: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Scenario:
+def scenario_of(
+    changes: Mapping[str, Any],
+    tables: Mapping[str, Any] | None = None,
+    *,
+    source: str = "command line",
+) -> Scenario:
     """Return the scenario that settings describe without a file.
 
     Args:
         changes: Settings that win over the others.
         tables: The others, by table.
+        source: What to name in errors.
 
     Raises:
         UsageError: A setting is wrong or missing.
     """
-    return _scenario(copy.deepcopy(dict(tables or {})), changes, source="command line")
+    return _scenario(copy.deepcopy(dict(tables or {})), changes, source=source)
 
 
 _FLAGS = {

@@ -12,7 +12,10 @@ from parley_protocol.codec import encode
 from parley_protocol.examples import EXAMPLES
 from parley_protocol.reference import hex_lines, with_generated_parts
 from parley_protocol.schemas import as_text, identified, protocol_schemas, schema_file
+from parley_server.experiments.definition import ExperimentSettings
+from parley_server.experiments.store import CellRecord
 from parley_server.platform import PlatformDescription
+from parley_server.results.status import Status
 from parley_server.results.summary import Summary
 from parley_server.scenario import Scenario
 from parley_server.workload.information import Information
@@ -43,8 +46,11 @@ def generated_pages(directory: Path) -> dict[str, str]:
 def _schemas() -> dict[str, Any]:
     """Return the schemas of the protocol, and of the files people write and read."""
     files = {
+        "cell": TypeAdapter(CellRecord).json_schema(),
+        "experiment": ExperimentSettings.model_json_schema(),
         "platform": PlatformDescription.model_json_schema(),
         "scenario": Scenario.model_json_schema(),
+        "status": TypeAdapter(Status).json_schema(),
         "summary": TypeAdapter(Summary).json_schema(),
         "workload-info": TypeAdapter(Information).json_schema(),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
     from parley_protocol.messages import HelloBody
     from parley_server.host.session import Session
     from parley_server.host.wire import Curve
+    from parley_server.results.status import Status
     from parley_server.running import Trace
     from parley_server.scenario import Scenario
 
     Report = Callable[[Path, ParleyError | None], None]
+
+_PUBLISH_S = 1.0
 
 
 class Service:
@@ -37,6 +41,7 @@ class Service:
         report: Called at the end of each run, with its directory and what broke it off, if so.
         trace: Is told of each message.
         poll: Called about ten times a second; what it raises ends the service.
+        publish: Is told once a second how all sessions stand, also if there is none.
 
     Attributes:
         endpoint: Where it listens, with the port.
@@ -62,6 +67,7 @@ class Service:
         report: Report | None = None,
         trace: Trace | None = None,
         poll: Callable[[], None] | None = None,
+        publish: Callable[[Sequence[Status]], None] | None = None,
     ) -> None:
         self._offered: dict[str, Preparation] = {}
         for scenario in scenarios:
@@ -73,7 +79,10 @@ class Service:
             raise UsageError(f"{out}: holds other runs; --force replaces them")
         self._report = report
         self._poll = poll
-        self._options = RunOptions(force=force)
+        self._publish = publish
+        self._standing: dict[str, Status] = {}
+        self._published = 0.0
+        self._options = RunOptions(force=force, publish=self._note if publish else None)
         self._transcript = transcript
         self._count = 0
         self.failed = 0
@@ -85,12 +94,33 @@ class Service:
     def run(self) -> None:
         """Host sessions until there were as many as wanted, or `poll` raises."""
         try:
-            self._router.run(self._poll)
+            self._router.run(self._look)
         except KeyboardInterrupt:
             self._router.fail_all(RunFailed("interrupted", "the server was interrupted"))
             raise
         finally:
             self._router.close()
+
+    def _look(self) -> None:
+        if self._poll is not None:
+            self._poll()
+        if self._publish is not None and time.monotonic() - self._published > _PUBLISH_S:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Tell how the sessions stand; those that are over are told of once."""
+        if self._publish is not None:
+            self._published = time.monotonic()
+            self._publish(list(self._standing.values()))
+        self._standing = {
+            directory: status for directory, status in self._standing.items() if "end" not in status
+        }
+
+    def _note(self, status: Status) -> None:
+        self._standing[status["directory"]] = status
+        if "end" in status:
+            # The service may be over as well.
+            self._tell()
 
     def _open(self, hello: HelloBody) -> _Served:
         self._count += 1

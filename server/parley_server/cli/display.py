@@ -45,11 +45,16 @@ class Progress:
         """Show how far the simulation is."""
         counts = simulation.counts
         passed = time.monotonic() - self._began
+        cluster = simulation.cluster
+        kind = cluster.kinds.index("core") if "core" in cluster.kinds else 0
+        serving = cluster.in_service[kind]
+        used = 1 - cluster.free[kind] / serving if serving else 0.0
         speed = counts.ended / passed if passed else 0.0
         self._live.update(
             self._text(
                 f"{counts.ended:,} jobs done, {counts.running:,} running, "
-                f"{counts.pending:,} pending; day {simulation.now / 86_400e6:,.1f}; "
+                f"{counts.pending:,} pending; {used:.0%} of {cluster.kinds[kind]} used; "
+                f"day {simulation.now / 86_400e6:,.1f}; "
                 f"{speed:,.0f} jobs/s"
             ),
             refresh=True,
@@ -81,10 +86,10 @@ def show_result(summary: Mapping[str, Any], directory: Path) -> None:
         print(f"{'makespan, s':<17}{summary['makespan']:>16,}")
     if summary["utilisation"] is not None:
         print(f"{'utilisation':<17}{summary['utilisation']:>16.6f}")
-    print(f"results in {_shortest(directory)}")
+    print(f"results in {shortest(directory)}")
 
 
-def _shortest(directory: Path) -> Path:
+def shortest(directory: Path) -> Path:
     """Return a path from here, if it lies below here."""
     with contextlib.suppress(ValueError, OSError):
         return directory.resolve().relative_to(Path.cwd())

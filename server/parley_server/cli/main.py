@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parley_server.cli.dispatch import dispatch
+from parley_server.cli.experiment import EXPERIMENT_COMMANDS, experiment_app
 from parley_server.cli.keys import keys
 from parley_server.cli.platform import info as platform_info
 from parley_server.cli.platform import platform_app
 from parley_server.cli.policies import policies
 from parley_server.cli.replay import check, replay
+from parley_server.cli.results import compare, export, metrics, plot, report
 from parley_server.cli.run import CommandAfterDashes, run
 from parley_server.cli.schema import schema
 from parley_server.cli.serve import serve
+from parley_server.cli.watch import watch
 from parley_server.cli.workload import WORKLOAD_COMMANDS, workload_app
 from parley_server.errors import ExitStatus, ParleyError, one_line
 from parley_server.version import __version__
@@ -78,10 +81,13 @@ app = typer.Typer(
 )
 app.command(cls=CommandAfterDashes, epilog=EXIT_STATUS)(_ending(run))
 app.command(epilog=EXIT_STATUS)(_ending(serve))
+app.command()(_ending(watch))
 app.command()(_ending(dispatch))
 app.command()(_ending(policies))
 app.command()(_ending(schema))
 app.command()(_ending(keys))
+for look in (plot, report, compare, metrics, export):
+    app.command(epilog=EXIT_STATUS)(_ending(look))
 app.command(cls=CommandAfterDashes)(_ending(replay))
 transcripts = typer.Typer(name="transcript", help="Recorded dialogues.", no_args_is_help=True)
 transcripts.command("check")(_ending(check))
@@ -89,6 +95,9 @@ app.add_typer(transcripts)
 for command in WORKLOAD_COMMANDS:
     workload_app.command(epilog=EXIT_STATUS)(_ending(command))
 platform_app.command("info", epilog=EXIT_STATUS)(_ending(platform_info))
+for experiment_command in EXPERIMENT_COMMANDS:
+    experiment_app.command(epilog=EXIT_STATUS)(_ending(experiment_command))
+app.add_typer(experiment_app)
 app.add_typer(workload_app)
 app.add_typer(platform_app)
 

@@ -207,6 +207,10 @@ def run(
     trace: Annotated[
         bool, typer.Option("--trace", help="Print one line per message to standard error.")
     ] = False,
+    watch_at: Annotated[
+        str | None,
+        typer.Option(help="Tell how it stands there as well, for parley watch: tcp://127.0.0.1:*"),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check the scenario and show it; run nothing.")
     ] = False,
@@ -227,6 +231,7 @@ def run(
         warn_of_losses,
     )
     from parley_server.cli.interrupts import Interrupts  # noqa: PLC0415
+    from parley_server.cli.watch import publication  # noqa: PLC0415
     from parley_server.running import (  # noqa: PLC0415
         Preparation,
         RunOptions,
@@ -305,6 +310,7 @@ def run(
         return
     # A simulation makes millions of objects and hardly a cycle: looking for them costs a tenth.
     gc.set_threshold(100_000, 50, 100)
+    published = publication(watch_at, quiet=quiet)
     progress = progress_on(sys.stderr, quiet=quiet or trace)
     options = RunOptions(
         force=force,
@@ -314,12 +320,15 @@ def run(
         journal=journal,
         resume=resume is not None,
         poll=Interrupts().poll,
+        publish=None if published is None else lambda status: published.send([status]),
     )
     try:
         result = run_scenario(resolved, options)
     finally:
         if progress:
             progress.close()
+        if published is not None:
+            published.close()
     warn_of_losses(result.summary)
     if not quiet:
         show_result(result.summary, result.files.directory)

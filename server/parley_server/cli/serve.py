@@ -39,6 +39,10 @@ def serve(
         Path | None,
         typer.Option(help="A file for every message; the session's number is put in its name."),
     ] = None,
+    watch_at: Annotated[
+        str | None,
+        typer.Option(help="Tell how the sessions stand there, for parley watch."),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace other runs in that directory.")
     ] = False,
@@ -51,6 +55,7 @@ def serve(
     from parley_server.api import load_scenario  # noqa: PLC0415 - not for --help
     from parley_server.cli.display import trace_line  # noqa: PLC0415
     from parley_server.cli.interrupts import Interrupts  # noqa: PLC0415
+    from parley_server.cli.watch import publication  # noqa: PLC0415
     from parley_server.host.wire import Curve  # noqa: PLC0415
     from parley_server.service import Service  # noqa: PLC0415
 
@@ -65,6 +70,7 @@ def serve(
         elif not quiet:
             print(f"{directory}: complete", flush=True)
 
+    published = publication(watch_at, quiet=quiet)
     service = Service(
         [load_scenario(path, {}) for path in scenarios],
         bind,
@@ -77,9 +83,14 @@ def serve(
         report=report,
         trace=trace_line if trace else None,
         poll=Interrupts().poll,
+        publish=None if published is None else published.send,
     )
     if not quiet:
         print(f"listening at {service.endpoint}", flush=True)
-    service.run()
+    try:
+        service.run()
+    finally:
+        if published is not None:
+            published.close()
     if service.failed:
         raise typer.Exit(ExitStatus.FAILED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -52,6 +53,9 @@ STRIKES = 3
 
 _BACKLOG = 512
 """Records that may wait before the sink is given them."""
+
+_REFUSALS_KEPT = 5
+"""For whoever watches the run."""
 
 
 class Sink(Protocol):
@@ -154,6 +158,8 @@ class Session:
             welcome and noting it must be able to come back.
         epoch: Counts the dispatchers that have taken the session up.
         name: What it is called on the wire, where it is one of several.
+        refused: How many replies held a decision that was refused.
+        refusals: The last of these: instant, the decision's id, code and message.
     """
 
     simulation: Simulation
@@ -164,6 +170,8 @@ class Session:
         self.token = ""
         self.epoch = 0
         self.name = "1"
+        self.refused = 0
+        self.refusals: deque[tuple[int, int, str, str]] = deque(maxlen=_REFUSALS_KEPT)
         self._sink = sink
         self._journal = journal
         self._translator = translate.Translator()
@@ -465,10 +473,15 @@ class Session:
             RunFailed: One was refused, and that ends the run.
         """
         simulation, conduct = self.simulation, self.offer.conduct
-        if simulation.outcomes is self._judged or conduct.on_reject == "report":
+        if simulation.outcomes is self._judged:
             return False
         self._judged = simulation.outcomes
         refused = next(outcome for outcome in simulation.outcomes if not outcome.applied)
+        self.refused += 1
+        code, message = refused.code or "", refused.message or ""
+        self.refusals.append((simulation.now, refused.id, code, message))
+        if conduct.on_reject == "report":
+            return False
         if conduct.on_reject == "fail":
             raise RunFailed(
                 "decision_refused",

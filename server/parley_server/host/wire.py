@@ -72,7 +72,11 @@ class Wire:
 
     def __init__(self, endpoint: str, curve: Curve | None = None) -> None:
         if curve is None:
-            _require_loopback(endpoint)
+            require_loopback(
+                endpoint,
+                "name the server's key with --curve-secret (parley keys makes one), or listen on "
+                "127.0.0.1",
+            )
         self._context = zmq.Context()
         self._authenticator: ThreadAuthenticator | None = None
         self._socket = self._context.socket(zmq.ROUTER)
@@ -190,8 +194,12 @@ def read_certificate(path: Path, *, secret: bool) -> tuple[bytes, bytes]:
     return public, private or b""
 
 
-def _require_loopback(endpoint: str) -> None:
+def require_loopback(endpoint: str, remedy: str) -> None:
     """Refuse to listen where strangers could speak.
+
+    Args:
+        endpoint: Where to listen.
+        remedy: What to do instead.
 
     Raises:
         UsageError: The endpoint is not on this machine's loopback.
@@ -206,6 +214,5 @@ def _require_loopback(endpoint: str) -> None:
         return
     raise UsageError(
         f"{endpoint!r} can be reached from other machines, where nothing would be encrypted or "
-        "authenticated; name the server's key with --curve-secret (parley keys makes one), or "
-        "listen on 127.0.0.1"
+        f"authenticated; {remedy}"
     )

@@ -175,6 +175,13 @@ class Recorder:
         self._times.append((now, dispatcher_us, server_us, wire_us, self._memory))
         self._memory = 0
 
+    @property
+    def asked(self) -> tuple[int, int]:
+        """How many requests there were so far, and how long the dispatcher took, microseconds."""
+        waiting = self._times
+        thought_us = sum(dispatcher_us for _, dispatcher_us, *_ in waiting)
+        return self._request + len(waiting), self._spent_us["dispatcher"] + thought_us
+
     def tick(self, clock_ns: int, simulation: Simulation) -> None:
         """Once a second, hand everything to the operating system and look at the memory.
 

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NotRequired
 
+from pydantic import with_config
 from typing_extensions import TypedDict
 
 from parley_server.errors import OutputError
@@ -17,16 +18,21 @@ if TYPE_CHECKING:
 
     from parley_server.engine import JobCounts
 
+_CLOSED = with_config(extra="forbid")
+"""A key that is not described here is a fault of ours."""
 
+
+@_CLOSED
 class ScenarioSummary(TypedDict):
-    """What was simulated."""
+    """What was simulated: two runs with one digest had the same inputs, machine and rules."""
 
     name: str
     digest: str
 
 
+@_CLOSED
 class EndSummary(TypedDict):
-    """How the run ended."""
+    """How the run ended; the message is there if it broke off."""
 
     reason: str
     complete: bool
@@ -34,22 +40,25 @@ class EndSummary(TypedDict):
     message: NotRequired[str]
 
 
+@_CLOSED
 class InputSummary(TypedDict):
-    """A file that was read."""
+    """A file that was read; standard input has no digest."""
 
     role: str
     path: str
     sha256: str
 
 
+@_CLOSED
 class PlatformSummary(TypedDict):
-    """The machine."""
+    """The machine: of each resource, what all nodes together have."""
 
     node_count: int
     capacity: dict[str, int]
     note: NotRequired[str]
 
 
+@_CLOSED
 class StatisticsSummary(TypedDict):
     """One metric over the jobs that ran to an end; null where there is none."""
 
@@ -61,6 +70,39 @@ class StatisticsSummary(TypedDict):
     undefined: NotRequired[int]
 
 
+@_CLOSED
+class JobsSummary(TypedDict):
+    """Jobs by what became of them; `never_fit` are those among the rejected that never could run.
+
+    It is empty if the run broke off before anything was simulated.
+    """
+
+    submitted: NotRequired[int]
+    completed: NotRequired[int]
+    timed_out: NotRequired[int]
+    killed: NotRequired[int]
+    failed: NotRequired[int]
+    rejected: NotRequired[int]
+    never_fit: NotRequired[int]
+    running: NotRequired[int]
+    pending: NotRequired[int]
+
+
+@_CLOSED
+class MeasuredSummary(TypedDict):
+    """What depends on the machine: seconds of wall and CPU time, and bytes of resident memory."""
+
+    wall_seconds: float
+    cpu_seconds: float
+    jobs_per_second: float | None
+    requests: int
+    dispatcher_seconds: float
+    server_seconds: float
+    wire_seconds: float
+    memory_bytes: int
+
+
+@_CLOSED
 class Summary(TypedDict):
     """The content of `summary.json`.
 
@@ -77,7 +119,7 @@ class Summary(TypedDict):
     rules: dict[str, Any]
     lines: dict[str, Any]
     dropped: dict[str, int]
-    jobs: dict[str, int]
+    jobs: JobsSummary
     wait: NotRequired[StatisticsSummary]
     turnaround: NotRequired[StatisticsSummary]
     slowdown: NotRequired[StatisticsSummary]
@@ -85,7 +127,7 @@ class Summary(TypedDict):
     makespan: float | None
     utilisation: float | None
     utilisation_by_resource: dict[str, float]
-    measured: dict[str, Any]
+    measured: MeasuredSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ function has an attribute `rewindable` that is true: then calling it again gives
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parley_server.errors import InputError, ParleyError, UsageError
+from parley_server.errors import InputError, ParleyError
+from parley_server.own_code import load_function, raised_by
 from parley_server.workload.entry import Malformed
 from parley_server.workload.files import OneWay
 from parley_server.workload.jsonlines import require_known
@@ -22,42 +22,10 @@ from parley_server.workload.reader import Records
 from parley_server.workload.values import entry_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from parley_server.workload.entry import Entry
     from parley_server.workload.report import ReadReport
-
-
-def split_reference(text: str) -> tuple[Path, str] | None:
-    """Return file and function of `path/to/file.py:function`, or None if it is none."""
-    file, colon, name = text.rpartition(":")
-    if not colon or not file.endswith(".py") or not name.isidentifier():
-        return None
-    return Path(file), name
-
-
-def load_function(reference: str) -> Callable[..., Any]:
-    """Return the function that a reference names.
-
-    Raises:
-        UsageError: There is none, or its file cannot be run.
-    """
-    parts = split_reference(reference)
-    if parts is None:
-        raise UsageError(f"{reference!r} is no reader; write path/to/file.py:function")
-    file, name = parts
-    spec = importlib.util.spec_from_file_location(f"parley_reader_{file.stem}", file)
-    if spec is None or spec.loader is None or not file.is_file():
-        raise UsageError(f"{reference}: there is no file {str(file)!r}")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # noqa: BLE001 - whatever a user's file raises
-        raise UsageError(f"{file}: {_told(error)}") from None
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise UsageError(f"{file}: there is no function {name!r} in it")
-    return function  # type: ignore[no-any-return]
 
 
 class OwnReader(Records):
@@ -111,7 +79,7 @@ class OwnReader(Records):
         except (ParleyError, GeneratorExit):
             raise
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            raise InputError(f"{self.name}: {_told(error)}") from None
+            raise InputError(f"{self.name}: {raised_by(error)}") from None
 
 
 def _entry(values: Any) -> Entry:
@@ -119,12 +87,3 @@ def _entry(values: Any) -> Entry:
         raise Malformed(f"expected a dict of values by name, not {type(values).__name__}")
     require_known({str(key): value for key, value in values.items()})
     return entry_of(values)
-
-
-def _told(error: BaseException) -> str:
-    """Return an exception in one line, with the place it came from."""
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    where = f" ({Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno})" if frame else ""
-    return f"{type(error).__name__}: {error}{where}"

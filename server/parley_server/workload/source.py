@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     OpenReader = Callable[[ReadReport], Reader]
 
 
-_VERSION_OF = ("Version", "Computer", "Installation", "Conversion")
+_VERSION_OF = (
+    *("Version", "Computer", "Installation", "Conversion"),
+    # When, and where, its time 0 was.
+    *("UnixStartTime", "TimeZoneString"),
+)
 
 
 @dataclass(frozen=True, slots=True)
