@@ -26,7 +26,9 @@ def test_the_contracts_between_packages_hold():
         ("parley_client", {"numpy", "matplotlib", "parley_server"}),
         ("parley_protocol", {"numpy", "matplotlib", "zmq"}),
         ("parley_server.engine", {"numpy", "zmq", "pydantic", "msgpack"}),
-        ("parley_server.cli.main", {"numpy", "matplotlib", "zmq", "pydantic", "rich"}),
+        ("parley_server.cli.main", {"numpy", "matplotlib", "zmq", "pydantic", "rich", "jinja2"}),
+        ("parley_server.results", {"numpy", "matplotlib", "jinja2"}),
+        ("parley_server.results.measures", {"matplotlib", "jinja2"}),
         ("parley_server.api", {"numpy", "matplotlib", "rich"}),
     ],
 )

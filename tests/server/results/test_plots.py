@@ -18,11 +18,11 @@ from parley_server.results import plot_gantt, run_directory
 from parley_server.results.plot_axes import duration, part_width
 from parley_server.results.plot_cost import queue_at_requests
 from parley_server.results.plot_time import calendar_of, medians_by_time, node_use
-from parley_server.results.plots import PLOTS, draw, draw_all
+from parley_server.results.plots import PLOTS, documentation, draw, draw_all
 from parley_server.results.run_directory import open_run, open_runs
 from parley_server.results.sample import Sample, Window
 from parley_server.results.style import pen, save
-from tests.support import rows, write_swf
+from tests.support import PROJECT, rows, write_swf
 
 NAMES = [plot.name for plot in PLOTS]
 
@@ -349,6 +349,27 @@ def test_a_plot_that_does_not_exist_is_refused(samples):
         draw("gant", samples)
     with pytest.raises(UsageError, match="takes 2 runs at least, not 1"):
         draw("differences", samples[:1])
+
+
+@pytest.mark.parametrize(
+    "name", ["accuracy-histogram", "per-processor-bounded-slowdown-box", "turnaround-by-user"]
+)
+def test_every_metric_has_plots(samples, name):
+    assert outside(draw(name, samples)) == []
+
+
+@pytest.mark.parametrize("name", ["weight-box", "wait-by-weight", "-cdf", "wait-by-"])
+def test_a_metric_that_does_not_exist_has_none(samples, name):
+    with pytest.raises(UsageError, match="there is no plot"):
+        draw(name, samples)
+
+
+def test_the_plots_are_in_the_documentation():
+    page = (PROJECT / "server" / "RESULTS.md").read_text()
+
+    _, _, rest = page.partition("<!-- generated: plots -->\n\n")
+    generated, _, _ = rest.partition("\n\n<!-- end -->")
+    assert generated == "\n".join(documentation())
 
 
 def test_a_window_cuts_what_is_drawn(runs):
