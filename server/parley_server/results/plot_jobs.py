@@ -159,7 +159,7 @@ def draw_by_class(made: Figure, samples: Sequence[Sample], name: str, kind: str)
         fontsize=8,
     )
     axes.grid(visible=False, axis="x")
-    axes.set_xlabel(f"{_KIND_TITLES.get(kind, kind)}; below, the number of jobs")
+    axes.set_xlabel(f"{_KIND_TITLES.get(kind, kind.capitalize())}; below, the number of jobs")
     axes.set_ylabel(told(metric))
     axes.set_title(f"{metric.title}: median and middle half of the jobs")
     name_runs(made, samples)
