@@ -102,8 +102,18 @@ def scale(axes: Axes, side: str, metric: JobMetric, ends: Sequence[float]) -> No
     elif low > 0 and high > 20 * low:
         setter("log")
         ratio_ticks(axis, high / low)
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axis.set_major_formatter(FuncFormatter(plainly))
         limit(low / 1.1, high * 1.3)
+    elif low == 0 and high > 0:
+        setter("symlog", linthresh=10.0 ** np.floor(np.log10(high) - 2), linscale=0.5)
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(plainly))
+        limit(-high * 1e-4, high * 1.3)
+
+
+def plainly(value: float, _place: int | None = None) -> str:
+    """Return a number as a tick of an axis says it: 1,000,000 and 0.001, not 1e+06."""
+    return f"{value:,.0f}" if abs(value) >= 1 and value == round(value) else f"{value:,g}"
 
 
 def ratio_ticks(axis: Axis, ratio: float) -> None:

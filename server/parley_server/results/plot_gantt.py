@@ -44,10 +44,11 @@ class _Bars:
     """Nodes held by jobs: one bar for each run of nodes of an attempt, all of shape (bars,)."""
 
     job: Places
-    low: Places
-    high: Places
+    low: NDArray[Any]
+    high: NDArray[Any]
     begin: Reals
     end: Reals
+    chunks: Places
 
     def __len__(self) -> int:
         return len(self.job)
@@ -58,7 +59,12 @@ def _bars(sample: Sample) -> Iterator[_Bars]:
     for begins, ends, spans in sample.run.held_blocks():
         seen = (begins < sample.end) & (ends > sample.begin) & (ends > begins)
         yield _Bars(
-            spans.row[seen], spans.first[seen], spans.last[seen] + 1, begins[seen], ends[seen]
+            spans.row[seen],
+            spans.first[seen],
+            spans.last[seen] + 1,
+            begins[seen],
+            ends[seen],
+            spans.chunks[seen],
         )
 
 
@@ -72,12 +78,12 @@ class _Outlook:
     """
 
     def __init__(self, sample: Sample) -> None:
-        self.count = 0
+        self.count, sharing = 0, _sharing(sample)
         kept: list[_Bars] = []
         edges = np.geomspace(1e-6, 1e12, 2000)
         areas = np.zeros(len(edges) - 1)
         for bars in _bars(sample):
-            self.count += len(bars)
+            self.count += len(bars) if sharing is None else int((bars.high - bars.low).sum())
             if self.count <= MOST_BARS:
                 kept.append(bars)
             lengths = bars.end - bars.begin
@@ -85,6 +91,61 @@ class _Outlook:
         reached = np.cumsum(areas)
         self.typical = float(edges[np.searchsorted(reached, reached[-1] / 2)])
         self.first = kept if self.count <= MOST_BARS else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Sharing:
+    """How jobs share nodes: what a chunk holds of the leading resource of each node.
+
+    Attributes:
+        cores: How much each node has of it, shape (nodes,).
+        each: Which share of each node a chunk is, shape (nodes,).
+    """
+
+    cores: Whole
+    each: Reals
+
+
+def _sharing(sample: Sample) -> _Sharing | None:
+    """Return how jobs share nodes; None if a node is held by one job only."""
+    run = sample.run
+    settings = run.scenario.get("workload", {})
+    if settings.get("request", "nodes") == "nodes":
+        return None
+    cores = run.machine.per_node[run.leading_resource]
+    chunk = float(settings.get("per_processor", {}).get(run.leading_resource, 1))
+    return _Sharing(cores, chunk / np.maximum(cores, 1))
+
+
+def _lanes(parts: Sequence[_Bars], sharing: _Sharing) -> Iterator[_Bars]:
+    """Give each job on a shared node the lowest of its cores that are free, for the eye.
+
+    Which cores a job has is nobody's decision; a bar is a run of them, as a part of its node.
+    """
+    free = [np.zeros(max(int(count), 1)) for count in sharing.cores]
+    rows: list[tuple[int, float, float, float, float]] = []
+    bars = [
+        bar
+        for part in parts
+        for bar in zip(
+            *(column.tolist() for column in (part.begin, part.job, part.low, part.high)),
+            *(column.tolist() for column in (part.end, part.chunks)),
+            strict=True,
+        )
+    ]
+    for start, number, low, high, stop, chunks in sorted(bars):
+        for node in range(low, high):
+            count = len(free[node])
+            wanted = max(1, round(chunks * sharing.each[node] * count))
+            taken = np.flatnonzero(free[node] <= start)[:wanted]
+            free[node][taken] = stop
+            for run in np.split(taken, np.flatnonzero(np.diff(taken) > 1) + 1):
+                if len(run):
+                    first, last = node + run[0] / count, node + (run[-1] + 1) / count
+                    rows.append((number, float(first), float(last), start, stop))
+    columns = np.array(rows, dtype=np.float64).reshape(-1, 5).T
+    job, top, bottom, begin, end = columns
+    yield _Bars(job.astype(np.int64), top, bottom, begin, end, np.ones(len(rows), np.int64))
 
 
 def draw_gantt(made: Figure, samples: Sequence[Sample]) -> None:
@@ -106,7 +167,8 @@ def draw_gantt(made: Figure, samples: Sequence[Sample]) -> None:
     for axes, sample, outlook in zip(panels, shown, every, strict=True):
         nodes = sample.run.machine.node_count
         if single:
-            for bars in outlook.first:
+            sharing = _sharing(sample)
+            for bars in outlook.first if sharing is None else _lanes(outlook.first, sharing):
                 _draw_bars(axes, bars, unit)
         else:
             _draw_cells(axes, sample, (begin, end), unit, coloured=coloured)
@@ -126,6 +188,8 @@ def draw_gantt(made: Figure, samples: Sequence[Sample]) -> None:
     told = "A row is one node" if height <= 1 else f"A row is {height:.3g} nodes"
     if single:
         told = "A colour is a job; colours repeat"
+        if any(_sharing(sample) is not None for sample in shown):
+            told += "; which core of its node a job is drawn on means nothing"
     elif coloured:
         told += "; a cell has the colour of the job in its middle, paler where less of it is held"
     more = f"; {len(samples) - len(shown)} more runs are not shown" if samples[_MOST_RUNS:] else ""
@@ -163,12 +227,15 @@ def _draw_cells(
     palette = np.array([to_rgb(colour) for colour in _JOB_COLOURS])
     picture = np.ones((rows, _COLUMNS, 3))
     scale = _COLUMNS / (end - begin)
+    sharing = _sharing(sample)
     for bars in _bars(sample):
         low = (bars.low * (rows / nodes)).astype(np.float64)
         high = (bars.high * (rows / nodes)).astype(np.float64)
         first = np.clip((bars.begin - begin) * scale, 0, _COLUMNS)
         last = np.clip((bars.end - begin) * scale, 0, _COLUMNS)
-        held += _coverage(low, high, first, last, rows)
+        # Runs of nodes hardly ever go over from one kind of nodes to another.
+        weights = None if sharing is None else bars.chunks * sharing.each[bars.low]
+        held += _coverage(low, high, first, last, rows, weights)
         if coloured:
             _paint(picture, palette[bars.job % len(palette)], (low, high, first, last))
     held = np.clip(held, 0, 1)
@@ -192,7 +259,14 @@ def _paint(picture: Reals, colours: Reals, edges: tuple[Reals, Reals, Reals, Rea
         picture[top[bar] : bottom[bar], left[bar] : right[bar]] = colours[bar]
 
 
-def _coverage(low: Reals, high: Reals, first: Reals, last: Reals, rows: int) -> Reals:
+def _coverage(
+    low: Reals,
+    high: Reals,
+    first: Reals,
+    last: Reals,
+    rows: int,
+    weights: Reals | None = None,
+) -> Reals:
     """Return which share of each cell rectangles cover, shape (rows, columns).
 
     A rectangle covers a cell by the product of how much it covers of its row and of its column.
@@ -205,13 +279,14 @@ def _coverage(low: Reals, high: Reals, first: Reals, last: Reals, rows: int) -> 
         first: Left edge in columns, likewise.
         last: Right edge in columns, likewise.
         rows: How many there are.
+        weights: Which part of what it covers each rectangle holds, likewise; None is all.
     """
     table = np.zeros((rows + 2) * (_COLUMNS + 2))
     for row, row_weight in _changes(low, high):
         for column, column_weight in _changes(first, last):
             table += np.bincount(
                 row * (_COLUMNS + 2) + column,
-                row_weight * column_weight,
+                row_weight * column_weight * (1.0 if weights is None else weights),
                 minlength=len(table),
             )
     summed = table.reshape(rows + 2, _COLUMNS + 2).cumsum(axis=0).cumsum(axis=1)

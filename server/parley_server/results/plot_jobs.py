@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Reals = NDArray[np.float64]
 
 _CURVE_POINTS = 2000
-_MOST_LABELS = 60
+_MOST_CLASSES = 16
 
 
 def draw_boxes(made: Figure, samples: Sequence[Sample], name: str) -> None:
@@ -120,10 +120,11 @@ def draw_by_class(made: Figure, samples: Sequence[Sample], name: str, kind: str)
     names: list[str] = []
     found = []
     for sample in samples:
-        parts = classes(sample.jobs, kind).parts(metric.values(sample.jobs))
+        parts = classes(sample.jobs, kind, most=_MOST_CLASSES).parts(metric.values(sample.jobs))
         found.append({label: describe(part) for label, part in parts})
-    order = sorted({label for each in found for label in each}, key=_class_order)
-    names = order[:_MOST_LABELS]
+    names = list(dict.fromkeys(label for each in found for label in each))
+    if kind in _KIND_TITLES:
+        names.sort(key=_class_order)
     places = {label: place for place, label in enumerate(names)}
     width = 0.7 / len(samples)
     ends: list[float] = []
@@ -158,7 +159,7 @@ def draw_by_class(made: Figure, samples: Sequence[Sample], name: str, kind: str)
         fontsize=8,
     )
     axes.grid(visible=False, axis="x")
-    axes.set_xlabel(f"{_KIND_TITLES.get(kind, kind)}; below, the number of jobs")
+    axes.set_xlabel(f"{_KIND_TITLES.get(kind, kind.capitalize())}; below, the number of jobs")
     axes.set_ylabel(told(metric))
     axes.set_title(f"{metric.title}: median and middle half of the jobs")
     name_runs(made, samples)

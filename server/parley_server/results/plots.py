@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from parley_server.errors import UsageError, did_you_mean
 from parley_server.own_code import load_function, raised_by, split_reference
+from parley_server.results.classes import KINDS
+from parley_server.results.metrics import JOB_METRICS
 from parley_server.results.plot_cost import (
     draw_decision_cost,
     draw_decision_times,
@@ -38,7 +40,7 @@ from parley_server.results.sample import Sample, Window
 from parley_server.results.style import drawing, figure, save
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from matplotlib.figure import Figure
@@ -185,11 +187,40 @@ def plot_named(name: str) -> Plot:
             return plot
     if split_reference(name) is not None:
         return _own(name)
+    composed = _composed(name)
+    if composed is not None:
+        return composed
     known = [plot.name for plot in PLOTS]
     raise UsageError(
-        f"there is no plot {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}, or "
-        "path/to/file.py:function"
+        f"there is no plot {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}; "
+        "METRIC-box, METRIC-cdf, METRIC-histogram and METRIC-by-CLASS; or path/to/file.py:function"
     )
+
+
+_OF_METRICS = {"-box": draw_boxes, "-cdf": draw_cdf, "-histogram": draw_histogram}
+
+
+def _composed(name: str) -> Plot | None:
+    """Return the plot of any metric of jobs that a name is made of, such as `accuracy-cdf`."""
+    metrics = {metric.name.replace("_", "-"): metric for metric in JOB_METRICS}
+    for ending, function in _OF_METRICS.items():
+        metric = metrics.get(name.removesuffix(ending)) if name.endswith(ending) else None
+        if metric is not None:
+            return Plot(name, metric.definition, "decision", _of(function, metric.name))
+    what, by, kind = name.partition("-by-")
+    if by and what in metrics and kind in KINDS:
+        shows = f"{metrics[what].title.lower()} by {KINDS[kind]}"
+        return Plot(name, shows, "decision", _by(metrics[what].name, kind))
+    return None
+
+
+def documentation() -> Iterator[str]:
+    """Yield the lines of the table, in Markdown, that tells what each plot shows."""
+    yield "| plot | kind | shows |"
+    yield "|---|---|---|"
+    for plot in PLOTS:
+        least = f" ({plot.least} runs or more)" if plot.least > 1 else ""
+        yield f"| `{plot.name}` | {plot.kind} | {plot.shows}{least} |"
 
 
 def _own(reference: str) -> Plot:

@@ -21,6 +21,13 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         OutputError: It cannot be written.
     """
+    if path.exists() and not path.is_file():
+        # A pipe or a device is written to, never replaced.
+        try:
+            yield path
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+        return
     temporary = path.with_name(f"{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -22,10 +22,11 @@ import pytest
 
 from parley_server.api import load_scenario, run, run_scenario
 from parley_server.host.publication import Publication, Subscription
-from parley_server.results.status import read_status
+from parley_server.results.status import StatusFile, read_status
+from parley_server.results.summary import RunDescription
 from parley_server.running import RunOptions
 from parley_server.scenario import settings_of
-from tests.support import PARLEY, PROJECT, parley, write_swf
+from tests.support import PARLEY, PROJECT, jobs_of, parley, simulation_of, write_swf
 from tests.surviving import PATIENCE, Watched, results_of, run_arguments, wait_for, workload
 
 if TYPE_CHECKING:
@@ -363,6 +364,22 @@ def test_all_sessions_of_a_server_are_told_at_once(trace, slow, tmp_path):
         assert [standing[directory] for standing in told if directory in standing][
             -1
         ] == "completed"
+
+
+def test_telling_how_it_stands_takes_far_less_than_three_hundredths_of_the_time(tmp_path):
+    simulation = simulation_of(jobs_of([(0, 1, 5)] * 1000), nodes=1000)
+    simulation.advance()
+    description = RunDescription("x", "", "w", "", [], {}, {"policy": "p"}, {"core": 1000}, 1000)
+    status = StatusFile(tmp_path, description)
+    refusals = [(1, 2, "job.not_pending", "job 3 is running already")] * 5
+    began = time.thread_time()
+    for _ in range(50):
+        status.write(simulation, requests=5, dispatcher_us=7, refused=9, refusals=refusals)
+    # It is told once a second.
+    share = (time.thread_time() - began) / 50
+
+    assert share < 0.01
+    assert read_status(tmp_path / "status.json")["refused"] == 9
 
 
 def test_reading_a_status_that_is_not_there_gives_none(tmp_path):

@@ -240,6 +240,7 @@ def test_evalys_draws_a_run_and_computes_the_same(runs, evalys, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.shared
 def test_evalys_computes_the_same_of_two_hundred_thousand_jobs(evalys, tmp_path):
     from parley_server import run

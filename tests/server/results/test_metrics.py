@@ -362,6 +362,7 @@ def test_the_registry_is_in_the_documentation():
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.shared
 def test_metrics_of_two_hundred_thousand_jobs_are_those_of_plain_python(tmp_path):
     trace = shared("traces", "HPC2N-2002-2.2-cln.swf.gz")

@@ -18,11 +18,11 @@ from parley_server.results import plot_gantt, run_directory
 from parley_server.results.plot_axes import duration, part_width
 from parley_server.results.plot_cost import queue_at_requests
 from parley_server.results.plot_time import calendar_of, medians_by_time, node_use
-from parley_server.results.plots import PLOTS, draw, draw_all
+from parley_server.results.plots import PLOTS, documentation, draw, draw_all
 from parley_server.results.run_directory import open_run, open_runs
 from parley_server.results.sample import Sample, Window
 from parley_server.results.style import pen, save
-from tests.support import rows, write_swf
+from tests.support import PROJECT, rows, write_swf
 
 NAMES = [plot.name for plot in PLOTS]
 
@@ -198,6 +198,23 @@ def test_a_gantt_has_a_bar_for_each_run_of_nodes(runs):
     assert len(bars.get_paths()) == pieces
 
 
+def test_jobs_that_share_nodes_are_drawn_beside_each_other(shared_nodes):
+    sample = Sample(open_run(shared_nodes))
+    made = draw("gantt", [sample])
+
+    (bars,) = made.axes[0].collections
+    boxes = [path.get_extents() for path in bars.get_paths()]
+    area = sum(box.width * box.height for box in boxes)
+    low, high = made.axes[0].get_xlim()
+    share = area / (3 * (high - low))
+    assert share == pytest.approx(sample.run.summary["utilisation"], rel=1e-6)
+    for place, one in enumerate(boxes):
+        for other in boxes[:place]:
+            across = min(one.x1, other.x1) - max(one.x0, other.x0)
+            along = min(one.y1, other.y1) - max(one.y0, other.y0)
+            assert across < 1e-9 or along < 1e-9
+
+
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("coloured", [True, False])
 def test_a_gantt_of_many_jobs_shows_how_much_is_held(runs, monkeypatch, coloured, kept):
@@ -218,6 +235,16 @@ def test_a_gantt_of_many_jobs_shows_how_much_is_held(runs, monkeypatch, coloured
         busy = picture.mean()
     share = sample.used().mean(sample.begin, sample.end) / 8
     assert busy == pytest.approx(share, abs=0.04 if coloured else 1e-3)
+
+
+def test_a_cell_of_shared_nodes_is_held_by_what_its_jobs_hold(shared_nodes, monkeypatch):
+    monkeypatch.setattr(plot_gantt, "MOST_BARS", 1)
+    monkeypatch.setattr(plot_gantt, "_COLUMNS", 3)
+    sample = Sample(open_run(shared_nodes))
+
+    (image,) = draw("gantt", [sample]).axes[0].images
+    share = sample.run.summary["utilisation"]
+    assert np.asarray(image.get_array()).mean() == pytest.approx(share, abs=1e-3)
 
 
 def test_the_timeline_has_the_area_of_the_utilisation(samples):
@@ -349,6 +376,27 @@ def test_a_plot_that_does_not_exist_is_refused(samples):
         draw("gant", samples)
     with pytest.raises(UsageError, match="takes 2 runs at least, not 1"):
         draw("differences", samples[:1])
+
+
+@pytest.mark.parametrize(
+    "name", ["accuracy-histogram", "per-processor-bounded-slowdown-box", "turnaround-by-user"]
+)
+def test_every_metric_has_plots(samples, name):
+    assert outside(draw(name, samples)) == []
+
+
+@pytest.mark.parametrize("name", ["weight-box", "wait-by-weight", "-cdf", "wait-by-"])
+def test_a_metric_that_does_not_exist_has_none(samples, name):
+    with pytest.raises(UsageError, match="there is no plot"):
+        draw(name, samples)
+
+
+def test_the_plots_are_in_the_documentation():
+    page = (PROJECT / "server" / "RESULTS.md").read_text()
+
+    _, _, rest = page.partition("<!-- generated: plots -->\n\n")
+    generated, _, _ = rest.partition("\n\n<!-- end -->")
+    assert generated == "\n".join(documentation())
 
 
 def test_a_window_cuts_what_is_drawn(runs):

@@ -197,6 +197,13 @@ def test_a_page_that_cannot_be_written_is_told(tmp_path):
         write_report("", tmp_path / "file" / "page.html")
 
 
+def test_a_full_disk_is_told_and_a_device_stays_one():
+    with pytest.raises(OutputError, match="/dev/full: cannot be written: No space left"):
+        write_report("a page", Path("/dev/full"))
+
+    assert Path("/dev/full").is_char_device()
+
+
 # ---------------------------------------------------------------------- at length
 
 
@@ -256,6 +263,7 @@ def test_a_browser_shows_the_page_without_asking_anybody(runs, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_million_jobs_are_reported_within_a_minute_and_a_gigabyte(tmp_path):
     generator = PROJECT / "tests" / "benchmarks" / "synthetic.py"
     subprocess.run([sys.executable, generator, tmp_path / "run", "1000000"], check=True)
