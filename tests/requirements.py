@@ -2,11 +2,13 @@
 
 python -m tests.requirements            how many there are, and how they are checked
 python -m tests.requirements messages   which of them speak of which message
+python -m tests.requirements clauses    their texts, as they are shipped with the conformance kit
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from collections import Counter
@@ -21,6 +23,8 @@ from parley_protocol.messages import CLIENT_MESSAGES, SERVER_MESSAGES
 from tests.support import PROJECT
 
 SPEC = PROJECT / "protocol" / "spec"
+
+CLAUSES = PROJECT / "protocol" / "parley_conformance" / "clauses.json"
 
 LEVELS = ("MUST NOT", "MUST", "SHOULD NOT", "SHOULD", "MAY")
 """From the strongest to the weakest, each before what it begins with."""
@@ -106,6 +110,18 @@ def by_message() -> dict[str, tuple[str, ...]]:
     }
 
 
+def clauses_text() -> str:
+    """Return the requirements as the conformance kit ships them: it is installed without these pages."""
+    lines = (
+        json.dumps(
+            {"id": item.id, "level": item.levels[0], "text": item.text, "page": item.page},
+            ensure_ascii=False,
+        )
+        for item in requirements()
+    )
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
 def report() -> str:
     """Return how many requirements there are and how they are checked."""
     listed = entries()
@@ -125,5 +141,7 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["messages"]:
         for kind, identities in by_message().items():
             print(f'    "{kind}": {identities},')
+    elif sys.argv[1:] == ["clauses"]:
+        CLAUSES.write_text(clauses_text())
     else:
         print(report())
