@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 
+_MOST_READ = 2**20
+"""Bytes of a frame of the kit's own up to which it is shown as a message."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One message, or something else worth telling.
@@ -88,7 +92,9 @@ class Record:
 
     def said(self, frames: Sequence[bytes], *, peer: str = "") -> Line:
         """Note what the kit sent."""
-        message, _ = wire.read(frames[-1]) if frames else (None, [])
+        # What the kit sends to burden a program need not burden the kit twice.
+        brief = frames and len(frames[-1]) < _MOST_READ
+        message, _ = wire.read(frames[-1]) if brief else (None, [])
         return self._add("kit", tuple(frames), message, (), peer)
 
     def note(self, text: str, *, peer: str = "") -> Line:

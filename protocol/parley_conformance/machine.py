@@ -68,6 +68,8 @@ class Plan:
     on_node_down: str = "kill"
     latency: int = 0
     on_reject: str = "report"
+    reasks: int = 3
+    on_overrun: str = "run"
     submit: bool = False
 
     @property
@@ -76,7 +78,12 @@ class Plan:
         groups, first = [], 0
         for name, count, capacity in self.groups:
             groups.append(
-                {"name": name, "first": first, "last": first + count - 1, "capacity": dict(capacity)}
+                {
+                    "name": name,
+                    "first": first,
+                    "last": first + count - 1,
+                    "capacity": dict(capacity),
+                }
             )
             first += count
         return {"node_count": first, "groups": groups}
@@ -182,7 +189,7 @@ class Machine:
             self.reason = "stopped"
             return self.end()
         rejected = [outcome for outcome in self._outcomes if outcome["status"] == "rejected"]
-        if rejected and self._plan.on_reject == "reask" and self._attempt <= 3:
+        if rejected and self._plan.on_reject == "reask" and self._attempt <= self._plan.reasks:
             self._attempt += 1
             return self._make()
         self._attempt = 1
@@ -331,10 +338,13 @@ class Machine:
 
     def _submit(self, number: int, job: Job | dict[str, Any]) -> None:
         described = job if isinstance(job, dict) else described_job(number, job)
-        self._oracle.known[number] = described
-        self._oracle.pending.add(number)
         self.stats["submitted"] += 1
-        self._tell({"kind": "job.submitted", "at_us": self.now, "job": described})
+        if self._oracle.could_hold(described):
+            self._oracle.known[number] = described
+            self._oracle.pending.add(number)
+            self._tell({"kind": "job.submitted", "at_us": self.now, "job": described})
+        else:
+            self.stats["rejected"] += 1
         if not isinstance(job, dict):
             self._to_come -= 1
             if not self._to_come:
@@ -362,9 +372,7 @@ class Machine:
         match decision["kind"]:
             case "start":
                 self._starts[job] = self.now
-                self._schedule(
-                    self.now + self._runtimes[job], _END, job, ("end", job, "completed")
-                )
+                self._schedule(*self._end_of(job))
                 if decision.get("allocation") is None:
                     outcome["allocation"] = merged(self._oracle.running[job])
             case "kill" | "requeue":
@@ -381,6 +389,13 @@ class Machine:
                 self._agenda = [item for item in self._agenda if item.what != due]
             case "submit":
                 self._bring_in(decision, outcome)
+
+    def _end_of(self, job: int) -> tuple[int, int, int, tuple[str, int, str]]:
+        """Return when and how a job that starts now will end."""
+        runtime, limit = self._runtimes[job], self._oracle.known[job].get("walltime_us")
+        if self._plan.on_overrun == "kill" and limit is not None and runtime > limit:
+            return self.now + limit, _END, job, ("end", job, "timed_out")
+        return self.now + runtime, _END, job, ("end", job, "completed")
 
     def _bring_in(self, decision: Mapping[str, Any], outcome: dict[str, Any]) -> None:
         number = DYNAMIC + self._submitted_dynamic
@@ -421,6 +436,15 @@ class Machine:
             ],
             "exhausted": not self._to_come,
         }
+
+    def places_for(
+        self, job: int, decisions: Sequence[Mapping[str, Any]]
+    ) -> list[list[int]] | None:
+        """Return the lowest-numbered nodes for a job behind other starts, or None."""
+        twin = self._oracle.after(decisions)
+        if twin.carry_out({"id": 0, "kind": "start", "job": job}) is not None:
+            return None
+        return merged(twin.running[job])[0]
 
     def digest(self) -> str:
         """Return the digest of the state."""

@@ -105,6 +105,13 @@ class Oracle:
         twin = copy.deepcopy(self)
         return [twin.carry_out(decision) for decision in decisions]
 
+    def after(self, decisions: Iterable[Mapping[str, Any]]) -> Oracle:
+        """Return the state as it would be after decisions, those that are legal."""
+        twin = copy.deepcopy(self)
+        for decision in decisions:
+            twin.carry_out(decision)
+        return twin
+
     def carry_out(self, decision: Mapping[str, Any]) -> str | None:
         """Let a decision take effect if it is legal; return the code it is due if it is not."""
         try:
@@ -196,6 +203,16 @@ class Oracle:
         kinds = sorted({kind for capacity in self.capacity for kind in capacity})
         hidden = exclusive or node in self.down
         return {kind: 0 if hidden else free.get(kind, 0) for kind in kinds}
+
+    def could_hold(self, job: Mapping[str, Any]) -> bool:
+        """Whether the empty machine holds a job."""
+        (group,) = job["request"]
+        asked = {kind: amount for kind, amount in group["per_chunk"].items() if amount}
+        room = 0
+        for capacity in self.capacity:
+            fits = min((capacity.get(kind, 0) // need for kind, need in asked.items()), default=1)
+            room += min(fits, 1) if group["exclusive"] else fits
+        return bool(room >= group["chunks"])
 
     def _load_of(self, node: int) -> tuple[dict[str, int], int, bool]:
         """Return what is left of a node, how many runs lie on it, and whether one wants it alone."""

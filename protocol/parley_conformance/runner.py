@@ -7,15 +7,19 @@ import queue
 import threading
 import time
 import traceback
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from parley_conformance.dialogue import Record
-from parley_conformance.stage import Broken, NotForThis, Patience, Stage
+from parley_conformance.servers.hall import Hall, Host
+from parley_conformance.servers.settings import PLAIN, SETTINGS, write_scenarios
+from parley_conformance.stage import Broken, NotForThis, Patience, Stage, told
 from parley_conformance.verdicts import Ending, Finding, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from parley_conformance.case import Case, Scene
     from parley_conformance.dialogue import Line
@@ -208,3 +212,127 @@ def side_by_side(tasks: Sequence[Callable[[], None]], threads: int) -> None:
         stopping.set()
     if raised:
         raise raised[0]
+
+
+def judge_server(
+    program: Program,
+    cases: Sequence[Case],
+    options: Options,
+    scratch: Path,
+    report: Callable[[Result], None] = lambda _: None,
+) -> list[Result]:
+    """Put a server to the test.
+
+    Args:
+        program: Started once for most dialogues, and anew for those that need one alone; always
+            anew with `options.fresh`.
+        cases: Of the server's side.
+        options: How to run.
+        scratch: An empty folder for scenarios, and for what the server leaves behind.
+        report: Called with each result as it comes, from other threads too, one at a time.
+
+    Returns:
+        The results in the order of the cases.
+
+    Raises:
+        NotJudged: The program never answers a hello.
+        NoProgram: It cannot be started.
+    """
+    hosts = Hosts(program, scratch, options)
+    results = Results(cases, report)
+    scenes = scenes_of(cases)
+    if not scenes:
+        return []
+    with hosts.common() as host:
+        hosts.require_server(host)
+        shared = [scene for scene in scenes if not scene.alone and not options.fresh]
+        again: list[Scene[Any]] = []
+
+        def hold(scene: Scene[Hall]) -> None:
+            record = hold_hall(scene, host, options)
+            if host.alive:
+                results.add(record)
+            else:
+                again.append(scene)
+
+        side_by_side([lambda scene=scene: hold(scene) for scene in shared], options.threads)
+
+    def hold_alone(scene: Scene[Hall]) -> None:
+        with hosts.own() as host:
+            results.add(hold_hall(scene, host, options))
+
+    # A server that died under one of many dialogues is judged by each of them alone.
+    rest = [*again, *(scene for scene in scenes if scene not in shared)]
+    side_by_side([lambda scene=scene: hold_alone(scene) for scene in rest], options.threads)
+    return results.in_order()
+
+
+class Hosts:
+    """Starts servers, each with a scratch folder of its own."""
+
+    def __init__(self, program: Program, scratch: Path, options: Options) -> None:
+        self._program = program
+        self._scratch = scratch
+        self._options = options
+        self._count = 0
+        self._lock = threading.Lock()
+        folder = scratch / "scenarios"
+        folder.mkdir()
+        self._scenarios = write_scenarios(folder)
+
+    @contextmanager
+    def own(self) -> Iterator[Host]:
+        """Start a server and end it."""
+        with self._lock:
+            self._count += 1
+            folder = self._scratch / f"server-{self._count}"
+        folder.mkdir()
+        options = self._options
+        host = Host(self._program, self._scenarios, folder, options.patience, options.keys)
+        try:
+            host.start()
+            yield host
+        finally:
+            host.close()
+
+    common = own
+
+    def require_server(self, host: Host) -> None:
+        """Find out whether it is a server at all.
+
+        Raises:
+            NotJudged: It is not.
+        """
+        record = Record("greeting")
+        with Hall(host, record, PLAIN, self._options.patience) as hall:
+            caller = hall.call()
+            caller.lenient = True
+            try:
+                line = caller.hello()
+            except Broken as error:
+                raise NotJudged(
+                    f"no answer to a hello at {host.endpoint}: {error}{told(host.output())}"
+                ) from None
+            if line.kind == "error" and line.body.get("code") == "scenario.unknown":
+                raise NotJudged(
+                    "it does not offer the scenario 'plain'; what it is to offer: "
+                    "parley conform scenarios FOLDER"
+                )
+
+
+def hold_hall(scene: Scene[Hall], host: Host, options: Options) -> Record:
+    """Hold one dialogue with a server."""
+    record = Record(scene.name, trace=options.trace)
+    try:
+        with Hall(host, record, SETTINGS[scene.setting], options.patience) as hall:
+            try:
+                scene.play(hall)
+            except Broken as error:
+                record.broke = str(error)
+                record.note(record.broke)
+    except Exception as error:  # noqa: BLE001 - the kit's own fault is an ERROR, never a FAIL
+        record.fault = f"{type(error).__name__}: {error}"
+        record.note("".join(traceback.format_exception(error)))
+    record.output = host.output()
+    record.took_ms = round((time.monotonic() - record.began) * 1000)
+    return record

@@ -227,8 +227,8 @@ class _Packed:
 
 
 _INTEGERS = {
-    **{0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q"},
-    **{0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"},
+    0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q",
+    0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q",
 }
 
 # ---------------------------------------------------------------------- writing
@@ -292,8 +292,18 @@ def _packed_integer(value: int, *, wide: bool) -> bytes:
     raise OverflowError(f"{value} does not fit into 64 bits")
 
 
-_UNSIGNED = ((0xCC, "B", 2**8 - 1), (0xCD, "H", 2**16 - 1), (0xCE, "I", 2**32 - 1), (0xCF, "Q", 2**64 - 1))
-_SIGNED = ((0xD0, "b", 2**7 - 1), (0xD1, "h", 2**15 - 1), (0xD2, "i", 2**31 - 1), (0xD3, "q", 2**63 - 1))
+_UNSIGNED = (
+    (0xCC, "B", 2**8 - 1),
+    (0xCD, "H", 2**16 - 1),
+    (0xCE, "I", 2**32 - 1),
+    (0xCF, "Q", 2**64 - 1),
+)
+_SIGNED = (
+    (0xD0, "b", 2**7 - 1),
+    (0xD1, "h", 2**15 - 1),
+    (0xD2, "i", 2**31 - 1),
+    (0xD3, "q", 2**63 - 1),
+)
 
 
 def plainly(message: Mapping[str, Any], *, json_text: bool = False) -> bytes:
@@ -343,7 +353,11 @@ def with_excess(value: Any, open_maps: frozenset[str], *, inside: bool = True) -
                 key: with_excess(item, open_maps, inside=key not in open_maps)
                 for key, item in value.items()
             }
-            return {"x_first": None, **twin, "x_last": {"deep": [1, {"deeper": "?"}]}} if inside else twin
+            return (
+                {"x_first": None, **twin, "x_last": {"deep": [1, {"deeper": "?"}]}}
+                if inside
+                else twin
+            )
         case list() | tuple():
             return [with_excess(item, open_maps, inside=inside) for item in value]
         case _:
@@ -362,7 +376,9 @@ def spelled_oddly(value: Any) -> str:
         case str():
             return '"' + "".join(_escaped(mark) for mark in value) + '"'
         case dict():
-            pairs = (f"{spelled_oddly(key)} :\t{spelled_oddly(item)}" for key, item in value.items())
+            pairs = (
+                f"{spelled_oddly(key)} :\t{spelled_oddly(item)}" for key, item in value.items()
+            )
             return "{" + " ,\r\n".join(pairs) + "\n}"
         case _:
             return "[ " + "\n, ".join(spelled_oddly(item) for item in value) + " ]"

@@ -133,7 +133,8 @@ end_empty = _borne(
 end_at_ready = _borne(
     "END-AT-READY",
     "A `session.end` in the place of the first request is borne.",
-    "R-LIFE-1", "R-LIFE-6",
+    "R-LIFE-1",
+    "R-LIFE-6",
     scene=scenes.end_at_ready,
     right="`ready` is answered by a request or by the end.",
 )
@@ -212,7 +213,8 @@ def _silent_after_error(record: Record) -> Finding | None:
 @claim(
     "ERR-FATAL",
     "A fatal error ends the session, whatever its code.",
-    "R-ERR-4", "R-LIFE-6",
+    "R-ERR-4",
+    "R-LIFE-6",
     scenes=scenes.fatal,
     right="Go by `fatal`: codes that are not known may come with a later version.",
 )
@@ -245,7 +247,8 @@ def err_hello(record: Record) -> Finding | None:
 @claim(
     "ERR-NOT-FATAL",
     "After an error that is not fatal the session is left by `bye`, or goes on.",
-    "R-ERR-4", "R-LIFE-1",
+    "R-ERR-4",
+    "R-LIFE-1",
     scenes=scenes.not_fatal,
     right="Mend the message and send it again, or say `bye`, or exit; what was answered by the "
     "error counts as never sent.",
@@ -294,15 +297,17 @@ def end_reason(record: Record) -> Finding | None:
         return went_on(record)
     if record.status is None:
         return not_applicable("the program stays after the end of its session")
-    return None if record.status != 0 else failed("the program exits with status 0", last_of_kit(record))
+    return (
+        None
+        if record.status != 0
+        else failed("the program exits with status 0", last_of_kit(record))
+    )
 
 
 # ---------------------------------------------------------------------- refused decisions
 
 
-def _survives(
-    identity: str, title: str, *requirements: str, scene: Scene[Any], right: str
-) -> Case:
+def _survives(identity: str, title: str, *requirements: str, scene: Scene[Any], right: str) -> Case:
     """Return a case which holds if refusals neither end nor derail the run."""
 
     def judge(record: Record) -> Finding | None:
@@ -321,7 +326,8 @@ def _survives(
 rej_first = _survives(
     "REJ-FIRST",
     "A refused start does not end the dispatcher.",
-    "R-LIFE-1", "R-SEQ-1",
+    "R-LIFE-1",
+    "R-SEQ-1",
     scene=scenes.refuse_first,
     right="The job is pending still; decide again with the next request.",
 )
@@ -342,7 +348,8 @@ rej_unknown = _survives(
 rej_reask = _survives(
     "REJ-REASK",
     "A request that is made again for refused decisions is answered like any other.",
-    "R-LIFE-1", "R-SEQ-1",
+    "R-LIFE-1",
+    "R-SEQ-1",
     scene=scenes.reask,
     right="`attempt` is greater, `now_us` the same, `events` empty.",
 )
@@ -446,8 +453,18 @@ def _refused(record: Record, *prefixes: str) -> Finding | None:
     must=False,
 )
 def alloc_shape(record: Record) -> Finding | None:
-    return went_on(record) or _placing(record) or _refused(
-        record, "alloc.groups", "alloc.span", "alloc.order", "alloc.too", "alloc.ex", "node.unknown"
+    return (
+        went_on(record)
+        or _placing(record)
+        or _refused(
+            record,
+            "alloc.groups",
+            "alloc.span",
+            "alloc.order",
+            "alloc.too",
+            "alloc.ex",
+            "node.unknown",
+        )
     )
 
 
@@ -561,7 +578,8 @@ def delta_digest(record: Record) -> Finding | None:
 @claim(
     "DELTA-RESYNC",
     "A mirror that was found to differ is begun anew from the state that was asked for.",
-    "R-SEQ-2", "R-LIFE-1",
+    "R-SEQ-2",
+    "R-LIFE-1",
     scenes=scenes.wrong_digest,
     right="`state.request`, then take the `state.snapshot` for the whole truth and reply.",
     profile="delta",
@@ -571,7 +589,8 @@ def delta_resync(record: Record) -> Finding | None:
     if asked is None:
         return not_applicable("the program does not ask for the state")
     seq = next(
-        (line.message or {}).get("seq") for line in reversed(record.lines[: asked.number])
+        (line.message or {}).get("seq")
+        for line in reversed(record.lines[: asked.number])
         if line.sender == "kit"
     )
     given = (asked.message or {}).get("re")
@@ -675,7 +694,10 @@ def submit_used(record: Record) -> Finding | None:
     if not isinstance(asked, dict) or asked.get("submit") is not True:
         return not_applicable("the program does not ask for submit")
     if not _decides(record, "submit"):
-        return failed("submit is declared and never used, so it cannot be tested", hello.number if hello else 0)
+        return failed(
+            "submit is declared and never used, so it cannot be tested",
+            hello.number if hello else 0,
+        )
     return went_on(record)
 
 
@@ -703,7 +725,9 @@ def resume_hello(record: Record) -> Finding | None:
         return went_on(record)
     if record.facts["resumes"]:
         return None
-    return failed(f"resume of the hello is {record.facts['resume']!r:.60}", record.facts["hello_line"])
+    return failed(
+        f"resume of the hello is {record.facts['resume']!r:.60}", record.facts["hello_line"]
+    )
 
 
 @claim(
@@ -743,7 +767,8 @@ def resume_epoch(record: Record) -> Finding | None:
 @claim(
     "RESUME-COURSE",
     "A run that is resumed is played to its end.",
-    "R-SEQ-1", "R-LIFE-1",
+    "R-SEQ-1",
+    "R-LIFE-1",
     scenes=scenes.restart,
     right="`ready`, then a reply to the request that comes once more.",
     profile="resume",

@@ -44,9 +44,7 @@ FAILING = Plan(
 )
 """Nodes fail under a running job and come back; one job needs all of them."""
 
-KILLING = Plan(
-    jobs=FAILING.jobs, changes=FAILING.changes, on_node_down="kill"
-)
+KILLING = Plan(jobs=FAILING.jobs, changes=FAILING.changes, on_node_down="kill")
 
 SLOW = Plan(jobs=PLAIN.jobs, latency=3)
 """Each decision takes three simulated seconds."""
@@ -499,27 +497,39 @@ def _scene(name: str, about: str, play: Callable[[Stage], None], **more: Any) ->
 plain = _scene("plain", "eight jobs on four nodes, without disturbance", _plain, weight=2)
 again = _scene("again", "the same once more", _plain, weight=2)
 hash_seed = _scene(
-    "hash-seed", "the same, with another hash seed", _plain, weight=2,
+    "hash-seed",
+    "the same, with another hash seed",
+    _plain,
+    weight=2,
     environment={"PYTHONHASHSEED": "4711"},
 )
 locale = _scene(
-    "locale", "the same, in the locale C", _plain, weight=2,
+    "locale",
+    "the same, in the locale C",
+    _plain,
+    weight=2,
     environment={"LC_ALL": "C", "LANG": "C"},
 )
 time_zone = _scene(
-    "time-zone", "the same, in another time zone", _plain, weight=2,
+    "time-zone",
+    "the same, in another time zone",
+    _plain,
+    weight=2,
     environment={"TZ": "Asia/Kathmandu"},
 )
 wide = _scene(
-    "wide", "every length and integer in its longest form",
+    "wide",
+    "every length and integer in its longest form",
     _spelled(lambda message: wire.packed(message, wide=True)),
 )
 floats = _scene(
-    "floats", "every integer as a float",
+    "floats",
+    "every integer as a float",
     _spelled(lambda message: wire.packed(wire.with_floats(message))),
 )
 backwards = _scene(
-    "backwards", "the keys of every map in reverse order",
+    "backwards",
+    "the keys of every map in reverse order",
     _spelled(lambda message: wire.packed(wire.backwards(message))),
 )
 nils = _scene("nils", "every optional field that is absent is nil", _altered(_with_nils))
@@ -533,7 +543,8 @@ large = _scene("large", "instants beyond 2^52 microseconds", _course(LATE_TIMES)
 deep = _scene("deep", "attributes nested to the limit", _course(DEEP))
 long = _scene("long", "a message of two and a half million bytes", _course(LONG), weight=3)
 few_decisions = _scene(
-    "few-decisions", "eight jobs fit at once, a reply may hold three decisions",
+    "few-decisions",
+    "eight jobs fit at once, a reply may hold three decisions",
     _course(EIGHT, limits={"decisions": 3}),
 )
 shared = _scene("shared", "nodes that several jobs share", _course(SHARED))
@@ -546,28 +557,32 @@ empty = _scene("empty", "a workload without jobs", _empty)
 end_at_ready = _scene("end-at-ready", "the run is over at once", _end_at_ready)
 end_unknown = _scene("end-unknown", "the run ends for an unknown reason", _end_unknown)
 refused_hello = _scene("refused-hello", "the hello is answered by a fatal error", _refused_hello)
-fatal = _scene(
-    "fatal", "a fatal error with an unknown code", _refused("site.curfew", fatal=True)
-)
+fatal = _scene("fatal", "a fatal error with an unknown code", _refused("site.curfew", fatal=True))
 not_fatal = _scene(
-    "not-fatal", "an error that is not fatal, with an unknown code",
-    _refused("site.hiccup", fatal=False), weight=2,
+    "not-fatal",
+    "an error that is not fatal, with an unknown code",
+    _refused("site.hiccup", fatal=False),
+    weight=2,
 )
 stale = _scene("stale", "another has taken the session over", _refused("epoch.stale", fatal=True))
 refuse_first = _scene(
-    "refuse-first", "the first start of the run is refused",
+    "refuse-first",
+    "the first start of the run is refused",
     _refusing(lambda _, count: "node.busy" if count == 0 else None),
 )
 refuse_all = _scene(
-    "refuse-all", "every start of the first reply is refused",
+    "refuse-all",
+    "every start of the first reply is refused",
     _refusing(lambda reply, _: "node.busy" if reply == 0 else None),
 )
 refuse_unknown = _scene(
-    "refuse-unknown", "starts are refused with an unknown code",
+    "refuse-unknown",
+    "starts are refused with an unknown code",
     _refusing(lambda _, count: "site.maintenance" if count in {0, 2} else None),
 )
 reask = _scene(
-    "reask", "a start is refused and the same instant asked about again",
+    "reask",
+    "a start is refused and the same instant asked about again",
     _refusing(
         lambda _, count: "node.busy" if count == 0 else None,
         Plan(jobs=PLAIN.jobs, on_reject="reask"),
@@ -579,9 +594,7 @@ restart = _scene("restart", "the program is killed and started again", _restart,
 restart_over = _scene(
     "restart-over", "the session to be resumed is over", _restart_in_vain("session.over")
 )
-restart_token = _scene(
-    "restart-token", "the token is not taken", _restart_in_vain("session.token")
-)
+restart_token = _scene("restart-token", "the token is not taken", _restart_in_vain("session.token"))
 half_named = _scene("half-named", "only one of the two variables is set", _half_named)
 lost = _scene("lost", "the server is gone while the program waits", _lost, weight=6)
 lost_and_found = _scene(

@@ -11,7 +11,7 @@ from parley_conformance.judging import each, is_number, went_on, without
 from parley_conformance.machine import EVENT_KINDS
 from parley_conformance.verdicts import Finding, failed, not_applicable
 from parley_protocol.codec import read_client_message
-from parley_protocol.conversation import Role, State, legal, NEXT
+from parley_protocol.conversation import NEXT, Role, State, legal
 from parley_protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ ASIDES = ("ping", "bye", "state.request", "progress")
 @claim(
     "HELLO-FIRST",
     "The first message is a hello.",
-    "R-LIFE-1", "R-TRA-2",
+    "R-LIFE-1",
+    "R-TRA-2",
     right="Connect over tcp to the endpoint that the command or PARLEY_ENDPOINT names, and send "
     "`hello` before anything else.",
 )
@@ -310,16 +311,19 @@ def enc_dialect(record: Record) -> Finding | None:
     first = lines[0].frames[-1][:1] == b"{" if lines[0].frames else False
     return each(
         (line for line in lines if line.frames),
-        lambda line: None
-        if (line.frames[-1][:1] == b"{") == first
-        else "this message is in the other encoding than the hello",
+        lambda line: (
+            None
+            if (line.frames[-1][:1] == b"{") == first
+            else "this message is in the other encoding than the hello"
+        ),
     )
 
 
 @claim(
     "TRA-FRAMES",
     "Each message is two frames: an empty one, then the message.",
-    "R-TRA-6", "R-TRA-9",
+    "R-TRA-6",
+    "R-TRA-9",
     right="A DEALER sends the empty frame itself; a REQ socket puts it there.",
 )
 def tra_frames(record: Record) -> Finding | None:
@@ -424,7 +428,8 @@ def life_after_end(record: Record) -> Finding | None:
 @claim(
     "LIFE-COMES-THROUGH",
     "A run without disturbance is played to its end.",
-    "R-LIFE-1", "R-SEQ-1",
+    "R-LIFE-1",
+    "R-SEQ-1",
     right="Each request is answered by a reply until the `session.end`, and the program goes on "
     "after every answer.",
 )
@@ -452,7 +457,9 @@ def lively(record: Record) -> Finding | None:
     if reason == "stalled":
         refused = record.facts.get("refused") or {}
         told = "".join(f", {count} refused as {code}" for code, count in refused.items())
-        return failed(f"the run stalled with jobs pending; {record.facts['decided']} decisions{told}")
+        return failed(
+            f"the run stalled with jobs pending; {record.facts['decided']} decisions{told}"
+        )
     return None
 
 
@@ -470,8 +477,11 @@ def dec_ids(record: Record) -> Finding | None:
         seen = seen or len(ids) > 1
         if len(set(map(repr, ids))) < len(ids):
             return failed(f"the ids are {ids}", line.number)
-    return None if seen else _some(record, "decision.reply") or not_applicable(
-        "no reply holds more than one decision"
+    return (
+        None
+        if seen
+        else _some(record, "decision.reply")
+        or not_applicable("no reply holds more than one decision")
     )
 
 

@@ -48,6 +48,9 @@ def as_endpoint(report: Report) -> str:
     """Return the badge as the JSON that services of badges take."""
     text, colour = badge_text(report)
     label = f"Parley {report['protocol']} {report['side']}"
-    return json.dumps(
-        {"schemaVersion": 1, "label": label, "message": text, "color": colour.lstrip("#")}
-    ) + "\n"
+    return (
+        json.dumps(
+            {"schemaVersion": 1, "label": label, "message": text, "color": colour.lstrip("#")}
+        )
+        + "\n"
+    )

@@ -108,6 +108,79 @@ def dispatcher(
     )
 
 
+def server(
+    ctx: typer.Context,
+    case: CaseGlobs = None,
+    profile: Profiles = None,
+    strict: Strict = False,
+    seed: Seed = 0,
+    expected_failures: Expected = None,
+    trace: Trace = False,
+    workers: Workers = 0,
+    patience: PatienceOption = 5.0,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start the server anew for each dialogue.")
+    ] = False,
+    json_file: JsonOut = None,
+    junit: JunitOut = None,
+    html: HtmlOut = None,
+    badge: BadgeOut = None,
+    quiet: Quiet = False,
+) -> None:
+    """Play dispatcher to a server and judge what it says.
+
+    The server is the command behind `--`, in whose arguments are replaced: {endpoint} by where to
+    listen, {scenarios} by the files of the scenarios that it is to offer, {scratch} by an empty
+    directory for whatever it leaves behind. `parley conform scenarios` shows the scenarios.
+    """
+    import tempfile  # noqa: PLC0415 - not for --help
+
+    from parley_conformance.process import Command, Warden  # noqa: PLC0415
+    from parley_conformance.runner import judge_server  # noqa: PLC0415
+    from parley_conformance.servers import SERVER_CASES  # noqa: PLC0415
+
+    def judge(cases: Sequence[Case], options: Any, report: Any) -> list[Result]:
+        with Warden() as warden, tempfile.TemporaryDirectory(prefix="parley-conform-") as scratch:
+            program = Command(_command(ctx), warden)
+            return judge_server(program, cases, options, Path(scratch), report)
+
+    _run(
+        "server",
+        judge,
+        _chosen(SERVER_CASES, case, profile),
+        _Wishes(_command(ctx), strict, expected_failures, quiet, (json_file, junit, html, badge)),
+        _options(seed, workers, patience, trace=trace, fresh=fresh),
+    )
+
+
+def smoke(
+    ctx: typer.Context,
+    side: Annotated[str, typer.Argument(help="dispatcher or server.")] = "dispatcher",
+    patience: PatienceOption = 5.0,
+) -> None:
+    """Hold one plain dialogue with the command behind `--`: does it speak the protocol at all?"""
+    chosen = {"dispatcher": dispatcher, "server": server}.get(side)
+    if chosen is None:
+        raise UsageError(f"{side}: there are cases for a dispatcher and for a server")
+    name = "LIFE-COMES-THROUGH" if side == "dispatcher" else "LIFE-COMPLETED"
+    chosen(ctx, case=[name], patience=patience)
+
+
+def scenarios(
+    directory: Annotated[Path, typer.Argument(help="Where to write them.")],
+) -> None:
+    """Write the scenarios that a server under test is to offer, as TOML, SWF and JSON."""
+    from parley_conformance.servers.settings import write_scenarios  # noqa: PLC0415
+
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        paths = write_scenarios(directory)
+    except OSError as error:
+        raise OutputError(f"{directory}: cannot be written: {error.strerror or error}") from None
+    for path in paths:
+        typer.echo(path)
+
+
 class _Wishes:
     """What the user wants beside the judgement."""
 
@@ -340,9 +413,7 @@ def _all_cases() -> tuple[Case, ...]:
 
 
 def list_cases(
-    side: Annotated[
-        str | None, typer.Argument(help="dispatcher or server; without, both.")
-    ] = None,
+    side: Annotated[str | None, typer.Argument(help="dispatcher or server; without, both.")] = None,
     case: CaseGlobs = None,
     profile: Profiles = None,
 ) -> None:
@@ -379,7 +450,9 @@ def explain(
 
 
 def report(
-    files: Annotated[list[Path], typer.Argument(metavar="FILES", help="Reports, as --json has them.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILES", help="Reports, as --json has them.")
+    ],
     html: Annotated[
         Path | None,
         typer.Option(help="Write a page: of the one report, or a matrix of several."),
@@ -414,7 +487,10 @@ def report(
 
 COMMANDS: Mapping[str, tuple[Any, type[TyperCommand] | None]] = {
     "dispatcher": (dispatcher, CommandAfterDashes),
+    "server": (server, CommandAfterDashes),
+    "smoke": (smoke, CommandAfterDashes),
     "list": (list_cases, None),
+    "scenarios": (scenarios, None),
     "explain": (explain, None),
     "report": (report, None),
 }

@@ -11,9 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
-import struct
 import sys
-import time
 
 import msgpack
 import zmq
