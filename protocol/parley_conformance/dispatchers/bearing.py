@@ -200,6 +200,18 @@ def _longest(value: Any) -> int:
 # ---------------------------------------------------------------------- errors and ends
 
 
+def _injected(record: Record) -> Line | None:
+    """Return the error that the dialogue is about, not one that answers a fault."""
+    return next(
+        (
+            line
+            for line in record.of_kit("error")
+            if line.body.get("message") == scenes.ERROR_TEXT
+        ),
+        None,
+    )
+
+
 def _silent_after_error(record: Record) -> Finding | None:
     over = 0
     for line in record.lines:
@@ -254,7 +266,7 @@ def err_hello(record: Record) -> Finding | None:
     "error counts as never sent.",
 )
 def err_not_fatal(record: Record) -> Finding | None:
-    error = record.first("error", "kit")
+    error = _injected(record)
     if error is None:
         return went_on(record) or failed("no error could be sent")
     if record.facts.get("silent"):
@@ -276,7 +288,7 @@ def err_not_fatal(record: Record) -> Finding | None:
     must=False,
 )
 def err_shown(record: Record) -> Finding | None:
-    error = record.first("error", "kit")
+    error = _injected(record)
     if error is None:
         return went_on(record) or failed("no error could be sent")
     if scenes.ERROR_TEXT not in record.output:
@@ -831,7 +843,7 @@ def resume_token(record: Record) -> Finding | None:
 
 
 def _no_other_run(record: Record) -> Finding | None:
-    error = record.first("error", "kit")
+    error = _injected(record)
     for line in record.of_program():
         if error is not None and line.number > error.number:
             return failed(f"{line.kind!r} came after the refusal", line.number)

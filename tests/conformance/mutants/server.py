@@ -1,0 +1,2 @@
+"""Reference server with faults (placeholder)."""
+def main(arguments): return 0
