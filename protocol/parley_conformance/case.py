@@ -33,6 +33,7 @@ class Scene(Generic[StageT]):
         alone: It needs a server of its own.
         weight: Seconds that it may take; the heaviest are begun first.
         environment: What to set for a dispatcher.
+        timed: It hangs on the clock on the wall: what it finds amiss is looked at again, alone.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Scene(Generic[StageT]):
     alone: bool = False
     weight: float = 1.0
     environment: Mapping[str, str] | None = None
+    timed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ class Oracle:
         return bool(room >= group["chunks"])
 
     def _load_of(self, node: int) -> tuple[dict[str, int], int, bool]:
-        """Return what is left of a node, how many runs lie on it, and whether one wants it alone."""
+        """Return what is left of a node, how many lie there, whether one wants it alone."""
         free, tenants, exclusive = dict(self.capacity[node]), 0, False
         for number, allocation in self.running.items():
             for other, spans in zip(self.known[number]["request"], allocation, strict=True):

@@ -250,8 +250,13 @@ class Stage:
         """Send a message of the session; *changes* go into the envelope."""
         self.seq += 1
         message = {
-            "v": 1, "type": kind, "session": self.session, "epoch": self.epoch,
-            "seq": self.seq, "body": body, **changes,
+            "v": 1,
+            "type": kind,
+            "session": self.session,
+            "epoch": self.epoch,
+            "seq": self.seq,
+            "body": body,
+            **changes,
         }
         if kind in {"welcome", "decision.request"}:
             self.outstanding = self.seq
@@ -321,12 +326,12 @@ class Stage:
             "seed": self.seed,
             "limits": dict(LIMITS),
             "policy": {
-                "on_reject": plan.on_reject, "reasks": 3, "on_timeout": "fail",
-
-                    "on_disconnect": "fail",
-                    "reconnect_ms": 60000,
-                    "on_node_down": plan.on_node_down
-                ,
+                "on_reject": plan.on_reject,
+                "reasks": 3,
+                "on_timeout": "fail",
+                "on_disconnect": "fail",
+                "reconnect_ms": 60000,
+                "on_node_down": plan.on_node_down,
                 "latency_model": "fixed" if plan.latency else "zero",
                 **({"latency_us": plan.latency * 1_000_000} if plan.latency else {}),
             },
@@ -334,8 +339,11 @@ class Stage:
                 "name": self.record.scene,
                 "digest": "0" * 64,
                 "rules": {
-                    "request": "nodes", "select": "all", "on_overrun": "run",
-                    "estimate": "trace", "estimate_missing": "runtime",
+                    "request": "nodes",
+                    "select": "all",
+                    "on_overrun": "run",
+                    "estimate": "trace",
+                    "estimate_missing": "runtime",
                 },
             },
             "platform": plan.platform,
@@ -464,8 +472,12 @@ class Stage:
 _STATS = ("submitted", "completed", "failed", "timed_out", "killed", "rejected", "requeues")
 
 LIMITS = {
-    "message_bytes": 16_777_216, "depth": 32, "string_bytes": 262_144,
-    "array_items": 1_000_000, "containers": 2_000_000, "decisions": 1_000_000,
+    "message_bytes": 16_777_216,
+    "depth": 32,
+    "string_bytes": 262_144,
+    "array_items": 1_000_000,
+    "containers": 2_000_000,
+    "decisions": 1_000_000,
     "undecodable": 3,
 }
 

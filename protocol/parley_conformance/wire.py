@@ -177,7 +177,7 @@ class _Packed:
             case 0xDE | 0xDF:
                 return self._map(self._number(">H" if tag == 0xDE else ">I"), depth)
             case 0xC1:
-                self._give_up("malformed", "0xc1 begins no value")
+                return self._give_up("malformed", "0xc1 begins no value")
             case _:
                 return self._integer(self._number(_INTEGERS[tag]))
 
@@ -227,8 +227,14 @@ class _Packed:
 
 
 _INTEGERS = {
-    0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q",
-    0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q",
+    0xCC: ">B",
+    0xCD: ">H",
+    0xCE: ">I",
+    0xCF: ">Q",
+    0xD0: ">b",
+    0xD1: ">h",
+    0xD2: ">i",
+    0xD3: ">q",
 }
 
 # ---------------------------------------------------------------------- writing

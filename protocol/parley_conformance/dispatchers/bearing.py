@@ -130,14 +130,21 @@ end_empty = _borne(
     scene=scenes.empty,
     right="`workload.exhausted` comes with `session.start`; the run ends without a job.",
 )
-end_at_ready = _borne(
+
+
+@claim(
     "END-AT-READY",
-    "A `session.end` in the place of the first request is borne.",
-    "R-LIFE-1",
+    "A `session.end` in the place of the first request is the end.",
     "R-LIFE-6",
-    scene=scenes.end_at_ready,
+    scenes=scenes.end_at_ready,
     right="`ready` is answered by a request or by the end.",
 )
+def end_at_ready(record: Record) -> Finding | None:
+    end = record.first("session.end", "kit")
+    for line in record.of_program():
+        if end is not None and line.number > end.number and line.kind != "hello":
+            return failed(f"{line.kind or 'a message'!r} came after the end", line.number)
+    return went_on(record)
 
 
 @claim(
@@ -203,11 +210,7 @@ def _longest(value: Any) -> int:
 def _injected(record: Record) -> Line | None:
     """Return the error that the dialogue is about, not one that answers a fault."""
     return next(
-        (
-            line
-            for line in record.of_kit("error")
-            if line.body.get("message") == scenes.ERROR_TEXT
-        ),
+        (line for line in record.of_kit("error") if line.body.get("message") == scenes.ERROR_TEXT),
         None,
     )
 
@@ -460,7 +463,7 @@ def _refused(record: Record, *prefixes: str) -> Finding | None:
     "Allocations are well formed: as many chunks as the job asks for, on nodes that there are.",
     "R-START-4",
     scenes=scenes.shared,
-    right="For each group of the request a list of ascending spans `[first, last, chunks per node]`.",
+    right="For each group of the request ascending spans `[first, last, chunks per node]`.",
     profile="alloc",
     must=False,
 )
@@ -697,7 +700,7 @@ def kill_followed(record: Record) -> Finding | None:
     "A dispatcher that asks for the capability `submit` makes use of it.",
     "R-LIFE-1",
     scenes=scenes.plain,
-    right="What is declared is tested; ask for `submit` where jobs are brought in, and nowhere else.",
+    right="What is declared is tested; ask for `submit` only where jobs are brought in.",
     profile="core",
 )
 def submit_used(record: Record) -> Finding | None:

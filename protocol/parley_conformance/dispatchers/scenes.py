@@ -35,7 +35,7 @@ SHARED = Plan(
         Job(9, 4, 15, 20, {"core": 1, "memory": 1}, exclusive=False),
     ),
 )
-"""Several resources, nodes of two kinds, chunks that share nodes and one job that wants them alone."""
+"""Several resources, nodes of two kinds, chunks that share nodes, one job that does not."""
 
 FAILING = Plan(
     jobs=(Job(0, 2, 100, 200), Job(0, 1, 30, 60), Job(20, 4, 20, 40), Job(60, 1, 10, 20)),
@@ -133,25 +133,27 @@ def _with_excess(message: dict[str, Any]) -> Any:
 
 def _with_nils(value: Any) -> Any:
     """Add every optional field that is absent, as nil."""
-    match value:
-        case {"type": "welcome", "body": body}:
-            limits = {"sessions": None, **body["limits"]}
-            policy = {"latency_us": None, "latency_factor": None, **body["policy"]}
-            return {**value, "body": {**body, "limits": limits, "policy": policy}}
-        case {"type": "decision.request", "body": body}:
-            more = dict.fromkeys(("state", "state_digest", "deadline_ms"))
-            return {**value, "body": {**more, **_with_nils(body)}}
-        case {"name": _, "request": _}:
-            optional = ("walltime_us", "user", "group", "queue", "partition", "attributes")
-            return {**dict.fromkeys(optional), **value}
-        case {"id": _, "status": _}:
-            return {**dict.fromkeys(("code", "message", "allocation", "job", "at_us")), **value}
-        case dict():
-            return {key: _with_nils(item) for key, item in value.items()}
-        case list():
-            return [_with_nils(item) for item in value]
-        case _:
-            return value
+    if isinstance(value, list):
+        return [_with_nils(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    fields = {key: _with_nils(item) for key, item in value.items()}
+    return {**dict.fromkeys(_optional(value)), **fields}
+
+
+def _optional(fields: dict[str, Any]) -> tuple[str, ...]:
+    """Return the optional fields of a map, which is known by those that it must have."""
+    if "request" in fields:
+        return ("walltime_us", "user", "group", "queue", "partition", "attributes")
+    if "id" in fields and "status" in fields:
+        return ("code", "message", "allocation", "job", "at_us")
+    if "attempt" in fields:
+        return ("state", "state_digest", "deadline_ms")
+    if "message_bytes" in fields:
+        return ("sessions",)
+    if "on_reject" in fields:
+        return ("latency_us", "latency_factor")
+    return ()
 
 
 def _with_unknown_events(message: dict[str, Any]) -> Any:
@@ -166,18 +168,16 @@ def _with_unknown_events(message: dict[str, Any]) -> Any:
     return {**message, "body": {**body, "events": [strange[0], *body["events"], strange[1]]}}
 
 
-def _with_text(message: dict[str, Any]) -> Any:
+def _with_text(value: Any) -> Any:
     """Give jobs names and attributes that are hard to bear."""
-    match message:
-        case {"name": _, "request": _}:
-            name = "a\u0000b \u202e \U0001f9ee \u00e9 " + "\u4e2d" * 400
-            return {**message, "name": name, "user": "\u00f8", "attributes": {"\u00df": "\n"}}
-        case dict():
-            return {key: _with_text(item) for key, item in message.items()}
-        case list():
-            return [_with_text(item) for item in message]
-        case _:
-            return message
+    if isinstance(value, list):
+        return [_with_text(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "request" in value:
+        name = "a\u0000b \u202e \U0001f9ee \u00e9 " + "\u4e2d" * 400
+        return {**value, "name": name, "user": "\u00f8", "attributes": {"\u00df": "\n"}}
+    return {key: _with_text(item) for key, item in value.items()}
 
 
 def _deep(levels: int) -> Any:
@@ -340,7 +340,7 @@ def _atomic(stage: Stage) -> None:
     stage.await_message("ready")
     seen: list[int] = []
 
-    def refuse(decision: Mapping[str, Any]) -> str | None:
+    def refuse(_: Mapping[str, Any]) -> str | None:
         first = not seen
         if first or seen[0] == stage.seq:
             seen.append(stage.seq)
@@ -454,11 +454,14 @@ def _lost(stage: Stage) -> None:
 def _lost_and_found(stage: Stage) -> None:
     """The connection is lost under `on_disconnect: wait`; the same process may come back."""
     machine, body = _open_for_resume(stage)
-    body = machine.answer(decisions_in(stage.request(machine, body)))
-    if machine.reason:
-        stage.record.facts["over"] = True
-        stage.finish(machine, body)
-        return
+    # The outcomes of what it has just decided never reach it: only the state will tell.
+    decisions = None
+    while not decisions:
+        decisions = decisions_in(stage.request(machine, body))
+        body = machine.answer(decisions)
+        if machine.reason:
+            stage.finish(machine, body)
+            raise NotForThis("the program decides nothing that could be interrupted")
     stage.vanish()
     try:
         stage.await_hello()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from parley_conformance.case import case, cases_in
@@ -489,7 +490,7 @@ def dec_ids(record: Record) -> Finding | None:
     "DEAD-PROGRESS",
     "A reply that takes more than half of its deadline is preceded by `progress`.",
     "R-DEAD-4",
-    right="Send `progress` before half of `deadline_ms` has passed; its answer sets the clock back.",
+    right="Send `progress` before half of `deadline_ms` has passed; the answer gives more time.",
     must=False,
 )
 def dead_progress(record: Record) -> Finding | None:
@@ -536,7 +537,7 @@ def alloc_merged(record: Record) -> Finding | None:
         for decision in _decisions(line):
             for spans in decision.get("allocation") or ():
                 seen = True
-                for (_, last, chunks), (first, _, more) in zip(spans, spans[1:], strict=False):
+                for (_, last, chunks), (first, _, more) in pairwise(spans):
                     if last + 1 == first and chunks == more:
                         return failed(f"{spans} could be written with fewer spans", line.number)
     return None if seen else not_applicable("the program leaves it to the server to place jobs")

@@ -53,7 +53,7 @@ class CaseReport(TypedDict):
     id: Annotated[str, Field(description="Stable.")]
     title: str
     right: Annotated[str, Field(description="What a right answer looks like.")]
-    profile: Literal[PROFILES]  # type: ignore[valid-type] - the tuple is constant
+    profile: Annotated[str, Field(json_schema_extra={"enum": list(PROFILES)})]
     level: Literal["MUST", "SHOULD"]
     clauses: list[ClauseReport]
     verdict: VerdictName
@@ -72,7 +72,7 @@ class LineReport(TypedDict):
     """A message of a dialogue, or a note."""
 
     n: int
-    sender: Literal["program", "kit", "note"]
+    sender: Annotated[str, Field(json_schema_extra={"enum": ["program", "kit", "note"]})]
     at_ms: int
     peer: NotRequired[Annotated[str, Field(description="Which connection, if several.")]]
     text: Annotated[str, Field(description="The message as JSON text, or the note.")]
@@ -188,7 +188,7 @@ def line_report(line: Line) -> LineReport:
     """Return what a report shows of one line."""
     told: LineReport = {
         "n": line.number,
-        "sender": line.sender,  # type: ignore[typeddict-item] - one of the three
+        "sender": line.sender,
         "at_ms": line.at_ms,
         "text": line.text or message_text(line),
     }

@@ -300,7 +300,11 @@ class Caller:
     def message(self, kind: str, body: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
         """Return a message of the session."""
         return {
-            "v": 1, "type": kind, **self.session, "re": self.outstanding, "body": body,
+            "v": 1,
+            "type": kind,
+            **self.session,
+            "re": self.outstanding,
+            "body": body,
             **changes,
         }
 
@@ -362,7 +366,7 @@ class Caller:
         line = request
         for _ in range(_MOST_REQUESTS):
             if line.kind != "decision.request":
-                return line
+                return self.expect(line, "session.end")
             line = self.reply(line, *follower.decide(line))
         raise Broken(f"the run has not ended after {_MOST_REQUESTS} requests")
 

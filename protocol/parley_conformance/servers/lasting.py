@@ -40,6 +40,7 @@ def _resume(caller: Caller) -> dict[str, Any]:
     setting=BRITTLE,
     right="A fatal `deadline.missed`, asked for or not.",
     weight=3,
+    timed=True,
 )
 def dead_fail(hall: Hall) -> None:
     """No reply comes until the deadline has passed."""
@@ -56,6 +57,7 @@ def dead_fail(hall: Hall) -> None:
     setting=BRITTLE,
     right="Each `progress` sets the clock back.",
     weight=3,
+    timed=True,
 )
 def dead_not_early(hall: Hall) -> None:
     """Two thirds of the deadline, `progress`, two thirds again, and the reply."""
@@ -80,6 +82,7 @@ def dead_not_early(hall: Hall) -> None:
     setting=HASTY,
     right="Its decisions come back as `decision.late`, and none is applied; no event is lost.",
     weight=3,
+    timed=True,
 )
 def late_empty(hall: Hall) -> None:
     """The reply that starts two jobs comes too late."""
@@ -102,6 +105,7 @@ def late_empty(hall: Hall) -> None:
     setting=HASTY,
     right="For `deadline_ms` after the end.",
     weight=3,
+    timed=True,
 )
 def late_end(hall: Hall) -> None:
     """The last reply comes so late that the run has stalled before."""
@@ -126,6 +130,7 @@ def late_end(hall: Hall) -> None:
     right="What it says later is refused; a hello with `resume` is welcomed.",
     profile="resume",
     weight=3,
+    timed=True,
 )
 def dead_detach(hall: Hall) -> None:
     """A dispatcher is late, and another takes the session up."""
@@ -182,6 +187,7 @@ def lost_fail(hall: Hall) -> None:
     right="Then it is over.",
     profile="resume",
     weight=4,
+    timed=True,
 )
 def lost_wait(hall: Hall) -> None:
     """A dispatcher vanishes and comes back in time; the second time it does not."""
@@ -457,7 +463,7 @@ def sec_token_shown(hall: Hall) -> None:
 def sec_hostile(hall: Hall) -> None:
     """Two hundred frames of noise and broken messages, beside an honest session."""
     honest, request = hall.open()
-    draw = random.Random(7)
+    draw = random.Random(7)  # noqa: S311 - the same noise each time
     hello = wire.packed(honest.hello_message())
     for peer in range(4):
         hostile = hall.call(f"hostile {peer}")

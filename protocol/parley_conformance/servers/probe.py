@@ -56,13 +56,20 @@ def probe(
     must: bool = True,
     alone: bool = False,
     weight: float = 1.0,
+    timed: bool = False,
 ) -> Callable[[Play], Case]:
     """Return a decorator that makes a case of a dialogue; its docstring tells what happens."""
 
     def made(play: Play) -> Case:
         about = " ".join((play.__doc__ or title).split()).rstrip(".")
         scene: Scene[Any] = Scene(
-            identity.lower(), played(play), about, setting.name, alone=alone, weight=weight
+            identity.lower(),
+            played(play),
+            about,
+            setting.name,
+            alone=alone,
+            weight=weight,
+            timed=timed,
         )
         return Case(identity, "server", title, right, requirements, profile, must, (scene,), found)
 

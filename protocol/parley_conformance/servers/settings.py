@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-DEADLINE_MS = 600
+DEADLINE_MS = 700
 """Where a deadline is to be missed; an answer in time must not take so long on a busy machine."""
 
 LATENCY = 5
@@ -68,12 +68,14 @@ class Setting:
             "platform": plan.platform,
             "jobs": [
                 {
-                    "name": str(number + 1), "submit_us": job.submit * SECOND,
+                    "name": str(number + 1),
+                    "submit_us": job.submit * SECOND,
                     "runtime_us": job.runtime * SECOND,
                     **({"walltime_us": job.walltime * SECOND} if job.walltime else {}),
                     "request": [
                         {
-                            "chunks": job.chunks, "per_chunk": dict(job.per_chunk),
+                            "chunks": job.chunks,
+                            "per_chunk": dict(job.per_chunk),
                             "exclusive": job.exclusive,
                         }
                     ],
@@ -89,8 +91,11 @@ class Setting:
             "state_digest": self.digest,
             "deadline_ms": self.deadline_ms,
             "policy": {
-                "on_reject": plan.on_reject, "reasks": plan.reasks, "on_timeout": "fail",
-                "on_disconnect": "fail", "on_node_down": plan.on_node_down,
+                "on_reject": plan.on_reject,
+                "reasks": plan.reasks,
+                "on_timeout": "fail",
+                "on_disconnect": "fail",
+                "on_node_down": plan.on_node_down,
                 **({"latency_us": plan.latency * SECOND} if plan.latency else {}),
                 "latency_model": "fixed" if plan.latency else "zero",
                 **self.policy,

@@ -159,11 +159,13 @@ def smoke(
     patience: PatienceOption = 5.0,
 ) -> None:
     """Hold one plain dialogue with the command behind `--`: does it speak the protocol at all?"""
-    chosen = {"dispatcher": dispatcher, "server": server}.get(side)
-    if chosen is None:
-        raise UsageError(f"{side}: there are cases for a dispatcher and for a server")
-    name = "LIFE-COMES-THROUGH" if side == "dispatcher" else "LIFE-COMPLETED"
-    chosen(ctx, case=[name], patience=patience)
+    match side:
+        case "dispatcher":
+            dispatcher(ctx, case=["LIFE-COMES-THROUGH"], patience=patience)
+        case "server":
+            server(ctx, case=["LIFE-COMPLETED"], patience=patience)
+        case _:
+            raise UsageError(f"{side}: there are cases for a dispatcher and for a server")
 
 
 def scenarios(

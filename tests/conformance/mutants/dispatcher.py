@@ -12,6 +12,7 @@ import json
 import os
 import random
 import sys
+import time
 
 import msgpack
 import zmq
@@ -640,7 +641,7 @@ class NeedsRequest(Dispatcher):
     def ready(self):
         answer = super().ready()
         if answer["type"] != "decision.request":
-            sys.exit(3)
+            self.say("state.request", {}, re=self.last)
         return answer
 
 
@@ -753,8 +754,8 @@ class Atomic(Dispatcher):
         return {**super().hello_body(), "capabilities": capabilities}
 
 
-class AtomicTouchy(_Touchy):
-    hello_body = Atomic.hello_body
+class AtomicTouchy(Atomic, _Touchy):
+    """Has them taken as a whole, and gives up when they are not."""
 
     def hurts(self, outcome, body):
         return outcome.get("code") == "decision.rolled_back"
@@ -919,13 +920,16 @@ class AfraidOfTimers(Wakes):
 
 
 class Kills(_InPlain):
-    """Kills a job at 5 s."""
+    """Kills a job at 5 s, once."""
+
+    done = False
 
     def victim(self):
         return next(iter(self.running), 0)
 
     def answer(self, request, decisions):
-        if self.scene in PLAINS and request["body"]["now_us"] == 5_000_000:
+        if self.scene in PLAINS and request["body"]["now_us"] == 5_000_000 and not self.done:
+            self.done = True
             decisions = [*decisions, {"id": 10**6, "kind": "kill", "job": self.victim()}]
         return super().answer(request, decisions)
 
