@@ -165,9 +165,7 @@ _OF_BOTH = frozenset({"R-SEC-6"})
 def _checked(side: str, listed: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
     """Return how many MUSTs of a side there are, and how they are checked."""
     musts = [
-        entry
-        for entry in listed
-        if entry["level"].startswith("MUST") and side in sides_of(entry)
+        entry for entry in listed if entry["level"].startswith("MUST") and side in sides_of(entry)
     ]
     by_case = [entry for entry in musts if entry["id"] in covered(side)]
     rest = [entry for entry in musts if entry["id"] not in covered(side)]

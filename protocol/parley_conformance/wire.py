@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_INTEGER = 2**53 - 1
 
-DEEPEST = 512
+DEEPEST = 200
 """Levels at which the reader gives up; far beyond what the profile allows."""
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from parley_conformance.reports.model import report_schema
+from parley_conformance.vectors import codec_vectors, transcripts
 from parley_protocol.catalog import catalog
 from parley_protocol.codec import encode
 from parley_protocol.examples import EXAMPLES
@@ -29,6 +31,9 @@ def generated_files() -> dict[str, str]:
     for name, message in EXAMPLES.items():
         files[f"examples/{name}.json"] = json.dumps(message, indent=2, ensure_ascii=False) + "\n"
         files[f"examples/{name}.hex"] = hex_lines(encode(message)) + "\n"
+    files["vectors/codec.json"] = as_text(codec_vectors())
+    for name, lines in transcripts().items():
+        files[f"transcripts/{name}.jsonl"] = lines
     return files
 
 
@@ -43,6 +48,7 @@ def generated_pages(directory: Path) -> dict[str, str]:
 def _schemas() -> dict[str, Any]:
     """Return the schemas of the protocol, and of the files people write and read."""
     files = {
+        "conformance-report": report_schema(),
         "platform": PlatformDescription.model_json_schema(),
         "scenario": Scenario.model_json_schema(),
         "summary": TypeAdapter(Summary).json_schema(),

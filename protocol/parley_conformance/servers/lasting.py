@@ -482,6 +482,10 @@ def sec_hostile(hall: Hall) -> None:
                 ]
             )
             hostile.send_frames(frames)
+        # What is still on its way when a socket closes is lost: let all of it arrive.
+        give_up = time.monotonic() + 3
+        while not hostile.silent(0.1) and time.monotonic() < give_up:
+            pass
         hostile.close()
     require(hall.host.alive, "the server has exited")
     honest.next_request(request)

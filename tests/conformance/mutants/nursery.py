@@ -72,7 +72,7 @@ class Mutant:
 class Forked:
     def __init__(self, nursery, module, arguments, environment) -> None:
         self._nursery = nursery
-        self._output = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by close()
+        self._output = tempfile.NamedTemporaryFile()  # closed by close()
         self._status = None
         self._pid = nursery.ask(
             do="start", module=module, argv=arguments, env=environment, out=self._output.name
@@ -116,6 +116,8 @@ def main() -> int:
         match request["do"]:
             case "start":
                 pid = _fork(request)
+                # Numbers are used again.
+                statuses.pop(pid, None)
                 children.add(pid)
                 answer = pid
             case "poll":

@@ -6,7 +6,7 @@ python server.py FAULT ENDPOINT SCENARIOS...      FAULTS names them
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,9 @@ class Server:
 
     def heard(self, message) -> None:
         """Alter what is heard."""
+
+    def conduct(self, conduct):
+        return conduct
 
     def frame(self, frame: bytes, message) -> bytes:
         return frame
@@ -707,12 +710,6 @@ class TakesAnyVersion(TakesAnyRe):
                 message["body"]["state_version"] = version
 
 
-class TakesAnySession(Server):
-    def heard(self, message):
-        if message.get("session") == "nobody's":
-            message["session"] = next(reversed(self.scenario))
-
-
 class WithoutSupported(Server):
     def message(self, message, body):
         if (message["type"] == "error" and "session" not in message) or body.get("fatal") is True:
@@ -961,7 +958,7 @@ class SubmitsAnything(Server):
     codes = {"job.name": "job.request", "job.past": "job.never_fits", "job.never_fits": "job.past"}
 
 
-class WaitsForAll(Server):
+class ExhaustedLate(Server):
     """Tells workload.exhausted with the last submission of all, the dispatcher's included."""
 
     def message(self, message, body):
@@ -1028,14 +1025,6 @@ class EndsLater(Server):
 # ---------------------------------------------------------------------- how it lasts
 
 
-class Impatient(Server):
-    """Misses deadlines that have not passed."""
-
-    def install(self):
-        super().install()
-        router.Router._extend = lambda own, peer: None
-
-
 class AppliesLate(Server):
     """Says of late decisions that they were applied."""
 
@@ -1046,15 +1035,13 @@ class AppliesLate(Server):
 
 
 class NoFarewell(Server):
-    def install(self):
-        super().install()
+    """Refuses the reply that comes after the run has stalled."""
 
     def message(self, message, body):
         ended = message["type"] == "session.end" and self.plays(message) == "hasty"
         if ended and body["reason"] == "stalled":
-            message.update(
-                type="error", body={"code": "session.over", "message": "it is over", "fatal": True}
-            )
+            told = {"code": "session.over", "message": "it is over", "fatal": True}
+            message.update(type="error", body=told)
 
 
 class KeepsTheLate(Server):
@@ -1067,15 +1054,15 @@ class KeepsTheLate(Server):
             body["resumed"] = False
 
 
-class WaitsForEver(Server):
-    """Keeps sessions of dispatchers that are gone."""
+class WaitsForAll(Server):
+    """Keeps every session whose dispatcher is gone, whatever it says."""
 
-    def install(self):
-        super().install()
-        from parley_server.host.conduct import Conduct
+    def conduct(self, conduct):
+        return replace(conduct, on_disconnect="wait", reconnect_us=60_000_000)
 
-        find = Conduct.waits if hasattr(Conduct, "waits") else None
-        self.found = find
+    def message(self, message, body):
+        if message["type"] == "welcome" and self.plays(message) != "full":
+            body["policy"]["on_disconnect"] = "fail"
 
 
 class Unresumed(Server):
@@ -1318,7 +1305,7 @@ class _Hosted:
         pass
 
 
-def _offer(scenario) -> session.Offer:
+def _offer(scenario, fault) -> session.Offer:
     prepared = Preparation(scenario)
     machine = prepared.machine
     return session.Offer(
@@ -1327,19 +1314,20 @@ def _offer(scenario) -> session.Offer:
         rules={key: str(value) for key, value in scenario.rules(machine).items()},
         groups=machine.node_groups(),
         open_source=lambda: scenario.open_source(machine),
-        conduct=scenario.conduct(),
+        conduct=fault.conduct(scenario.conduct()),
         changes=prepared.changes,
         on_overrun=scenario.run.on_overrun,
     )
 
 
 def main(arguments) -> int:
-    fault, endpoint, *scenarios = arguments
-    FAULTS[fault]().install()
+    name, endpoint, *scenarios = arguments
+    fault = FAULTS[name]()
+    fault.install()
     offered = {}
     for path in scenarios:
         scenario = load_scenario(Path(path), {})
-        offered[scenario.name] = _offer(scenario)
+        offered[scenario.name] = _offer(scenario, fault)
 
     def open_hosted(hello):
         sink = Kept()
