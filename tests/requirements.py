@@ -138,8 +138,10 @@ def report() -> str:
     counted = ", ".join(f"{levels[level]} {level}" for level in LEVELS if levels[level])
     return "\n".join(
         [
-            f"{len(listed)} requirements ({counted}): {tested} checked by {len(named)} tests, "
-            f"{cases} by conformance cases, {reasons} unchecked for a written reason",
+            (
+                f"{len(listed)} requirements ({counted}): {tested} checked by {len(named)} tests, "
+                f"{cases} by conformance cases, {reasons} unchecked for a written reason"
+            ),
             *(_told(side, *_checked(side, listed)) for side in SIDES),
         ]
     )

@@ -17,8 +17,14 @@ from parley_protocol.transcript import TranscriptWriter
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from parley_protocol.transcript import Direction
+
 PING: Mapping[str, Any] = {
-    **{"v": 1, "type": "ping", "session": "1", "epoch": 2, "re": 6},
+    "v": 1,
+    "type": "ping",
+    "session": "1",
+    "epoch": 2,
+    "re": 6,
     "body": {},
 }
 
@@ -137,7 +143,7 @@ def _lines(name: str, messages: Sequence[Mapping[str, Any]], *, json_text: bool)
     lines = [writer.header(scenario={"name": name, "digest": "0" * 64}, software=software)]
     now = 0
     for message in messages:
-        direction = ">" if "seq" in message else "<"
+        direction: Direction = ">" if "seq" in message else "<"
         now = message["body"].get("now_us", now)
         frame = wire.plainly(message, json_text=json_text)
         lines.append(writer.message(direction, frame, message, now_us=now))
@@ -192,15 +198,23 @@ def _welcome(plan: Plan, name: str, state: str) -> dict[str, Any]:
         "seed": 0,
         "limits": dict(LIMITS),
         "policy": {
-            **{"on_reject": "report", "reasks": 3, "on_timeout": "fail", "on_disconnect": "fail"},
-            **{"reconnect_ms": 60000, "latency_model": "zero", "on_node_down": plan.on_node_down},
+            "on_reject": "report",
+            "reasks": 3,
+            "on_timeout": "fail",
+            "on_disconnect": "fail",
+            "reconnect_ms": 60000,
+            "latency_model": "zero",
+            "on_node_down": plan.on_node_down,
         },
         "scenario": {
             "name": name,
             "digest": "0" * 64,
             "rules": {
-                **{"request": "nodes", "select": "all", "on_overrun": plan.on_overrun},
-                **{"estimate": "trace", "estimate_missing": "runtime"},
+                "request": "nodes",
+                "select": "all",
+                "on_overrun": plan.on_overrun,
+                "estimate": "trace",
+                "estimate_missing": "runtime",
             },
         },
         "platform": plan.platform,

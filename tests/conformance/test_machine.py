@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley_conformance.digest import digest_of
@@ -46,6 +46,7 @@ def starts(machine, state):
     return decisions
 
 
+@settings(max_examples=40, deadline=None)
 @given(plan=plans, snapshot=st.booleans(), ask=st.sampled_from(["always", "actionable"]))
 def test_every_message_of_a_run_is_one_of_the_protocol(plan, snapshot, ask):
     machine = Machine(plan, snapshot=snapshot, ask=ask)

@@ -23,6 +23,9 @@ pytestmark = [
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
     *("--window-size=1200,1600", "--virtual-time-budget=3000"),
+    # What the browser wants to know for itself is no affair of the page's.
+    *("--disable-background-networking", "--disable-component-update", "--no-first-run"),
+    "--disable-features=NetworkTimeServiceQuerying,OptimizationHints,MediaRouter",
     # Whatever the page fetches would go to this machine, and be noticed there.
     "--host-resolver-rules=MAP * 127.0.0.1:{port}",
 )
@@ -30,10 +33,7 @@ FLAGS = (
 LOOK = """<script>
 window.addEventListener("load", () => {
   const seen = {};
-  const shown = (element) => {
-    const box = element.getBoundingClientRect();
-    return box.width > 0 && box.height > 0;
-  };
+  const shown = (element) => element.checkVisibility({visibilityProperty: true});
   const one = document.getElementById("SEQ-RE");
   seen.outcome = document.getElementById("outcome").innerText;
   seen.verdicts = [...document.querySelectorAll(".verdict")].map((v) => [v.innerText, shown(v)]);

@@ -458,19 +458,6 @@ class ThreeFrames(Dispatcher):
         super().send([b"", b"part", *frames[1:]])
 
 
-class Impatient(Dispatcher):
-    """Sends a heartbeat while it waits."""
-
-    beating = False
-
-    def watch(self):
-        super().watch()
-        if self.session and not self.beating:
-            self.beating = True
-            message = {"v": 1, "type": "ping", **self.session, "re": self.asked, "body": {}}
-            self.send([b"", self.write(message)])
-
-
 class _InPlain(Dispatcher):
     """Knows which dialogue it is in."""
 
@@ -479,6 +466,19 @@ class _InPlain(Dispatcher):
     def join(self, welcome):
         self.scene = welcome["body"]["scenario"]["name"]
         super().join(welcome)
+
+
+class Impatient(_InPlain):
+    """Sends a heartbeat while it waits."""
+
+    beating = False
+
+    def watch(self):
+        super().watch()
+        if self.scene == "plain" and self.session and not self.beating:
+            self.beating = True
+            message = {"v": 1, "type": "ping", **self.session, "re": self.asked, "body": {}}
+            self.send([b"", self.write(message)])
 
 
 class LeavesAtWelcome(_InPlain):
