@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from parley_conformance.reports.model import Report
+
+_CODE = re.compile(r"`([^`]+)`")
 
 _ORDER = {"FAIL": 0, "ERROR": 1, "NON_STRICT": 2, "PASS": 3, "NOT_APPLICABLE": 4}
 
@@ -63,6 +66,12 @@ def _rendered(name: str, **values: Any) -> str:
 def _environment() -> Environment:
     # Heavy, and only whoever wants a page needs it.
     from jinja2 import DictLoader, Environment, StrictUndefined  # noqa: PLC0415
+    from markupsafe import Markup, escape  # noqa: PLC0415
+
+    def with_code(text: str) -> Markup:
+        """Return a text with what stands between backticks as code."""
+        marked = _CODE.sub(r"<code>\1</code>", str(escape(text)))
+        return Markup(marked)  # noqa: S704 - escaped just now
 
     folder = files("parley_conformance.reports").joinpath("pages")
     pages = {
@@ -71,10 +80,12 @@ def _environment() -> Environment:
         if page.name.endswith((".html", ".css"))
     }
     # What programs say of themselves is shown, and must not become part of the page.
-    return Environment(
+    environment = Environment(
         loader=DictLoader(pages),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["code"] = with_code
+    return environment

@@ -195,11 +195,21 @@ def line_report(line: Line) -> LineReport:
     if line.peer:
         told["peer"] = line.peer
     if line.frames:
-        frame = b" | ".join(line.frames)
+        frame = _without_token(b" | ".join(line.frames), line)
         told["hex"] = frame[:MOST_BYTES].hex() + ("..." if len(frame) > MOST_BYTES else "")
     if line.faults:
         told["faults"] = [fault.what for fault in line.faults]
     return told
+
+
+def _without_token(frame: bytes, line: Line) -> bytes:
+    """Return a frame in which asterisks stand for the token, or nothing of it may be shown."""
+    resume = line.body.get("resume")
+    token = resume.get("token") if isinstance(resume, dict) else line.body.get("token")
+    if not isinstance(token, str) or not token:
+        return frame
+    raw = token.encode(errors="replace")
+    return frame.replace(raw, b"*" * len(raw)) if raw in frame else b""
 
 
 def message_text(line: Line) -> str:
