@@ -274,22 +274,6 @@ def test_no_program_is_left_when_the_kit_is_ended(tmp_path, how):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("policy", ["fifo", "easy", "conservative"])
-def test_the_reference_dispatcher_is_strictly_conformant(policy):
-    done = dispatcher("--strict", command=[*PARLEY, "dispatch", "--policy", policy])
-
-    assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.long
-def test_the_reference_server_is_strictly_conformant():
-    command = [*PARLEY, "serve", "{scenarios}", "--bind", "{endpoint}", "--out", "{scratch}/out"]
-    done = conform("server", "--strict", "--", *command)
-
-    assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.long
 def test_the_smallest_dispatcher_passes_the_core():
     script = str(PROJECT / "examples" / "smallest.py")
     done = dispatcher("--profile", "core", command=[sys.executable, script])

@@ -1,26 +1,20 @@
-"""Each mutant fails the cases that its fault concerns, and no others; right programs fail none."""
+"""A mutant fails the cases that its fault concerns, and no others.
+
+These are a few of them: `python -m tests.conformance.table` runs them all, and CI does.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.conformance.mutants.nursery import Nursery
-from tests.conformance.table import failed, faults, mutants, results_of, table
+from tests.conformance.table import failed, faults, results_of, table
 
 
 @pytest.fixture(scope="session")
 def nursery():
     with Nursery() as started:
         yield started
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("side", "name"), mutants())
-def test_a_mutant_fails_exactly_its_cases(nursery, side, name):
-    results = results_of(nursery, side, name)
-
-    assert faults(results) == []
-    assert failed(results) == table()[side][name]
 
 
 @pytest.mark.parametrize("name", ["re-zero", "epoch-one"])

@@ -62,15 +62,34 @@ def dead_fail(hall: Hall) -> None:
 def dead_not_early(hall: Hall) -> None:
     """Two thirds of the deadline, `progress`, two thirds again, and the reply."""
     hall.policy("on_timeout", "fail")
-    caller, request = hall.open()
+    for attempt in range(5):
+        if _keeps_the_deadline(hall, f"attempt {attempt + 1}"):
+            return
+    raise RuntimeError(f"this machine is too busy to keep deadlines of {DEADLINE_MS} ms")
+
+
+def _keeps_the_deadline(hall: Hall, peer: str) -> bool:
+    """Ask for more time twice and reply; whether the kit itself was in time."""
+    caller = hall.call(peer)
+    caller.welcomed()
+    request = caller.expect(caller.ready(), "decision.request")
     given = request.body.get("deadline_ms")
     require(given == DEADLINE_MS, f"deadline_ms is {given}, not {DEADLINE_MS}", request)
+    asked = time.monotonic()
     for _ in range(2):
         silent = caller.silent(EARLY * 1.3)
+        if time.monotonic() - asked > DEADLINE_MS / 1000 * 0.9:
+            return False
         require(silent, "a message came before the deadline")
-        ack = caller.expect(caller.say("progress", {}), "progress.ack")
+        caller.send(caller.message("progress", {}))
+        asked = time.monotonic()
+        ack = caller.expect(caller.receive(), "progress.ack")
         require(ack.body["deadline_ms"] > 0, "no time is given", ack)
-    caller.next_request(request)
+    caller.send(caller.reply_message(request, []))
+    if time.monotonic() - asked > DEADLINE_MS / 1000 * 0.9:
+        return False
+    caller.expect(caller.receive(), "decision.request")
+    return True
 
 
 @probe(
