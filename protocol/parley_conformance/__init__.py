@@ -1,4 +1,4 @@
-"""Peers that follow a script, to see how the other side takes what it is sent."""
+"""The conformance kit, and peers that follow a script: how the other side takes what it is sent."""
 
 from parley_conformance.peer import NoAnswer, ScriptedDispatcher
 

@@ -105,6 +105,13 @@ class Oracle:
         twin = copy.deepcopy(self)
         return [twin.carry_out(decision) for decision in decisions]
 
+    def after(self, decisions: Iterable[Mapping[str, Any]]) -> Oracle:
+        """Return the state as it would be after decisions, those that are legal."""
+        twin = copy.deepcopy(self)
+        for decision in decisions:
+            twin.carry_out(decision)
+        return twin
+
     def carry_out(self, decision: Mapping[str, Any]) -> str | None:
         """Let a decision take effect if it is legal; return the code it is due if it is not."""
         try:
@@ -183,19 +190,42 @@ class Oracle:
         """Return how many chunks of a group the node takes now."""
         if node in self.down:
             return 0
-        free, tenants = dict(self.capacity[node]), 0
+        free, tenants, exclusive = self._load_of(node)
+        if exclusive:
+            return 0
+        asked = {kind: amount for kind, amount in group["per_chunk"].items() if amount}
+        room = min((free.get(kind, 0) // amount for kind, amount in asked.items()), default=1)
+        return min(room, int(not tenants)) if group["exclusive"] else room
+
+    def free_on(self, node: int) -> dict[str, int]:
+        """Return what is free on a node, of every resource that some node has."""
+        free, _, exclusive = self._load_of(node)
+        kinds = sorted({kind for capacity in self.capacity for kind in capacity})
+        hidden = exclusive or node in self.down
+        return {kind: 0 if hidden else free.get(kind, 0) for kind in kinds}
+
+    def could_hold(self, job: Mapping[str, Any]) -> bool:
+        """Whether the empty machine holds a job."""
+        (group,) = job["request"]
+        asked = {kind: amount for kind, amount in group["per_chunk"].items() if amount}
+        room = 0
+        for capacity in self.capacity:
+            fits = min((capacity.get(kind, 0) // need for kind, need in asked.items()), default=1)
+            room += min(fits, 1) if group["exclusive"] else fits
+        return bool(room >= group["chunks"])
+
+    def _load_of(self, node: int) -> tuple[dict[str, int], int, bool]:
+        """Return what is left of a node, how many lie there, whether one wants it alone."""
+        free, tenants, exclusive = dict(self.capacity[node]), 0, False
         for number, allocation in self.running.items():
             for other, spans in zip(self.known[number]["request"], allocation, strict=True):
                 for first, last, chunks in spans:
                     if first <= node <= last:
-                        if other["exclusive"]:
-                            return 0
+                        exclusive = exclusive or other["exclusive"]
                         tenants += 1
                         for kind, amount in other["per_chunk"].items():
-                            free[kind] -= chunks * amount
-        asked = {kind: amount for kind, amount in group["per_chunk"].items() if amount}
-        room = min((free.get(kind, 0) // amount for kind, amount in asked.items()), default=1)
-        return min(room, int(not tenants)) if group["exclusive"] else room
+                            free[kind] = free.get(kind, 0) - chunks * amount
+        return free, tenants, exclusive
 
     def _take_effect(self, decision: Mapping[str, Any], placed: Allocation | None) -> None:
         job: Any = decision.get("job")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from parley_conformance.reports.model import report_schema
+from parley_conformance.vectors import codec_vectors, transcripts
 from parley_protocol.catalog import catalog
 from parley_protocol.codec import encode
 from parley_protocol.examples import EXAMPLES
@@ -32,6 +34,9 @@ def generated_files() -> dict[str, str]:
     for name, message in EXAMPLES.items():
         files[f"examples/{name}.json"] = json.dumps(message, indent=2, ensure_ascii=False) + "\n"
         files[f"examples/{name}.hex"] = hex_lines(encode(message)) + "\n"
+    files["vectors/codec.json"] = as_text(codec_vectors())
+    for name, lines in transcripts().items():
+        files[f"transcripts/{name}.jsonl"] = lines
     return files
 
 
@@ -47,6 +52,7 @@ def _schemas() -> dict[str, Any]:
     """Return the schemas of the protocol, and of the files people write and read."""
     files = {
         "cell": TypeAdapter(CellRecord).json_schema(),
+        "conformance-report": report_schema(),
         "experiment": ExperimentSettings.model_json_schema(),
         "platform": PlatformDescription.model_json_schema(),
         "scenario": Scenario.model_json_schema(),

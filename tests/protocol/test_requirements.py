@@ -9,9 +9,13 @@ import pytest
 from parley_protocol import PROTOCOL_VERSION
 from parley_protocol.requirements import REQUIREMENTS_BY_MESSAGE
 from tests.requirements import (
+    CLAUSES,
     LEVELS,
+    SIDES,
     SPEC,
     by_message,
+    clauses_text,
+    covered,
     entries,
     levels_in,
     names_in,
@@ -19,6 +23,8 @@ from tests.requirements import (
     pages,
     report,
     requirements,
+    sides_of,
+    with_cases,
 )
 
 STATED = requirements()
@@ -74,6 +80,28 @@ def test_every_requirement_is_checked_or_says_why_not(entry):
     for test in entry.get("tests", ()):
         path, _, name = test.partition("::")
         assert name in names_in(path), test
+
+
+def test_the_list_names_the_cases_that_check_each_requirement():
+    text = (SPEC / "requirements.yaml").read_text()
+
+    assert with_cases(text) == text, "python -m tests.requirements cases brings it up to date"
+
+
+def test_the_conformance_kit_ships_the_requirements_as_they_stand():
+    assert CLAUSES.read_text() == clauses_text(), "python -m tests.requirements clauses writes it"
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_every_must_of_a_side_is_checked_or_says_why_not(side):
+    unchecked = [
+        entry["id"]
+        for entry in LISTED
+        if entry["level"].startswith("MUST") and side in sides_of(entry)
+        if entry["id"] not in covered(side) and not entry.get("tests") and "unchecked" not in entry
+    ]
+
+    assert unchecked == []
 
 
 def test_few_requirements_are_unchecked():

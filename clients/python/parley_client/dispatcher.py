@@ -18,9 +18,11 @@ from parley_protocol.messages import PROTOCOL_VERSION
 if TYPE_CHECKING:
     from parley_protocol.messages import (
         CapabilitiesDict,
+        DecisionDict,
         DecisionReplyBody,
         DecisionRequestBody,
         HelloBody,
+        OutcomeDict,
         WelcomeBody,
     )
 
@@ -66,6 +68,8 @@ class Dispatcher:
         self._ask: Ask = ask or cast("Ask", getattr(self.policy, "ask", "always"))
         self._scenario = scenario
         self._view: View | None = None
+        self._most = 0
+        self._kept_back: list[DecisionDict] = []
 
     def hello(self) -> HelloBody:
         """Return what to introduce oneself with."""
@@ -90,18 +94,32 @@ class Dispatcher:
         if isinstance(allocator, str):
             allocator = allocator_named(allocator, seed=welcome["seed"])
         self._view = View(welcome, allocator)
+        self._most = welcome["limits"]["decisions"]
+        self._kept_back = []
 
     def decide(self, request: DecisionRequestBody) -> DecisionReplyBody:
         """Answer one request."""
         view = self._view
         if view is None:
             raise ClientError("a request came before the session began")
-        view.update(request)
+        view.update(self._with_kept_back(request) if self._kept_back else request)
         self.policy.decide(view)
+        decisions = view.take_decisions()
+        self._kept_back = decisions[self._most :]
         return {
-            "decisions": view.take_decisions(),
+            "decisions": decisions[: self._most],
             "state_version": request["state_version"],
         }
+
+    def _with_kept_back(self, request: DecisionRequestBody) -> DecisionRequestBody:
+        """Return a request which also says that what was beyond the limit has not happened."""
+        outcomes = request["outcomes"]
+        when = next(({"at_us": one["at_us"]} for one in outcomes if one.get("at_us")), {})
+        told = {"status": "rejected", "code": "limit.decisions"}
+        refused = [
+            cast("OutcomeDict", {**told, "id": one["id"], **when}) for one in self._kept_back
+        ]
+        return {**request, "outcomes": [*outcomes, *refused]}
 
 
 def require_pair(policy: Policy, allocator: Allocator) -> None:

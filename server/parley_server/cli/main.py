@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from parley_server.cli.conform import COMMANDS as CONFORM_COMMANDS
+from parley_server.cli.conform import EXIT_STATUS as CONFORM_EXIT_STATUS
+from parley_server.cli.conform import conform_app
 from parley_server.cli.dispatch import dispatch
 from parley_server.cli.experiment import EXPERIMENT_COMMANDS, experiment_app
 from parley_server.cli.keys import keys
@@ -100,6 +103,9 @@ for experiment_command in EXPERIMENT_COMMANDS:
 app.add_typer(experiment_app)
 app.add_typer(workload_app)
 app.add_typer(platform_app)
+for name, (command, kind) in CONFORM_COMMANDS.items():
+    conform_app.command(name, cls=kind, epilog=CONFORM_EXIT_STATUS)(_ending(command))
+app.add_typer(conform_app)
 
 
 def _show_version(wanted: bool) -> None:
