@@ -472,8 +472,8 @@ def test_the_time_left_is_shown_on_a_terminal(undisturbed, tmp_path):
         *("experiment", "run", undisturbed / "e.toml", "--out", tmp_path / "out", "--no-plots")
     )
     try:
-        terminal.read_until(r"time left unknown; running: t\.100-nodes\.\w+\.first-fit")
-        terminal.read_until(r"1 of 4 cells complete, about [\d.]+ \w+ left")
+        terminal.read_until(r"time\s+left\s+unknown;\s+running:\s+t\.100-nodes\.\w+\.first-fit")
+        terminal.read_until(r"1 of 4 cells complete,\s+about\s+[\d.]+\s+\w+\s+left")
     finally:
         terminal.process.terminate()
         terminal.process.wait(PATIENCE)
