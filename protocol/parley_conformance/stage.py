@@ -120,12 +120,17 @@ class Stage:
         self._context.term()
 
     def _bind(self, endpoint: str) -> None:
-        self._socket = self._context.socket(zmq.ROUTER)
-        self._socket.setsockopt(zmq.LINGER, 200)
+        bound = self._context.socket(zmq.ROUTER)
+        bound.setsockopt(zmq.LINGER, 200)
         # A program that has gone must not hold up the kit.
-        self._socket.setsockopt(zmq.SNDTIMEO, 1000)
-        self._socket.bind(endpoint)
-        self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
+        bound.setsockopt(zmq.SNDTIMEO, 1000)
+        try:
+            bound.bind(endpoint)
+        except zmq.ZMQError:
+            bound.close()
+            raise
+        self._socket = bound
+        self.endpoint = bound.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
 
     # ------------------------------------------------------------------ the program
 

@@ -9,6 +9,7 @@ from parley_client.policies import Fifo
 
 WELCOME = {
     "seed": 3,
+    "limits": {"decisions": 1_000_000},
     "platform": {
         "node_count": 4,
         "groups": [{"name": "n", "first": 0, "last": 3, "capacity": {"core": 2}}],
