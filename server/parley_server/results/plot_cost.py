@@ -99,7 +99,17 @@ def draw_decision_times(made: Figure, samples: Sequence[Sample]) -> None:
             markersize=5,
             label=short(sample.run.label),
         )
-        axes.plot(queue, most, color=style.colour, linestyle=":", linewidth=0.8, alpha=0.8)
+        # The same mark, hollow: in grey thin lines of several runs look alike.
+        axes.plot(
+            queue,
+            most,
+            color=style.colour,
+            linestyle=":",
+            linewidth=0.8,
+            marker=style.marker,
+            markersize=3.5,
+            markerfacecolor="none",
+        )
     counts_by_ratio(axes)
     axes.set_xlim(-0.2, longest * 1.3)
     axes.set_yscale("log")
@@ -108,7 +118,7 @@ def draw_decision_times(made: Figure, samples: Sequence[Sample]) -> None:
     axes.yaxis.set_major_formatter(EngFormatter(unit="s"))
     axes.set_xlabel("Jobs waiting when the dispatcher is asked")
     axes.set_ylabel("Time for a reply (wall clock)")
-    axes.set_title("Dispatcher's time for a reply: mean; thin, 95 % are faster")
+    axes.set_title("Dispatcher's time for a reply: mean; hollow, 95 % are faster")
     name_runs(made, samples)
 
 

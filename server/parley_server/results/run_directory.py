@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parley_server.errors import InputError
+from parley_server.errors import InputError, UsageError
 from parley_server.results.cells import Cells, Spans, read_cells
 from parley_server.results.recorder import RunFiles
 from parley_server.settings import parse_settings, read_bytes, text_of
@@ -468,7 +468,10 @@ def open_runs(
 
     Raises:
         InputError: No run lies in one of them.
+        UsageError: There are more labels than runs.
     """
+    if len(labels) > len(paths):
+        raise UsageError(f"{len(labels)} labels for {len(paths)} runs")
     told = [*labels, *_distinct(paths)[len(labels) :]]
     return [
         open_run(path, label=label, partial=partial)

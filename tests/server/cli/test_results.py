@@ -122,6 +122,7 @@ def test_an_export_lies_beside_the_run(damaged):
 def test_what_is_no_run_is_refused(pair, tmp_path):
     assert "there is no such directory" in refused("report", tmp_path / "absent")
     assert "holds no run (no jobs.csv)" in refused("plot", tmp_path)
+    assert "2 labels for 1 runs" in refused("metrics", pair[0], "--label", "A", "--label", "B")
     assert "takes two runs or more" in refused("compare", pair[0])
     assert "is a directory" in refused("report", pair[0], "--out", tmp_path)
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from parley_server import run
 from parley_server.errors import UsageError
 from parley_server.results.classes import KINDS, classes
+from parley_server.results.fairness import gini_coefficient, jain_index, overtaken
 from parley_server.results.measures import (
     class_measures,
     describe,
@@ -28,10 +29,7 @@ from parley_server.results.metrics import (
     JOB_METRICS,
     RUN_METRICS,
     documentation,
-    gini_coefficient,
-    jain_index,
     job_metric,
-    overtaken,
 )
 from parley_server.results.run_directory import open_run
 from parley_server.results.sample import Sample, Window
