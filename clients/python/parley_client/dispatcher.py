@@ -105,11 +105,10 @@ class Dispatcher:
         view.update(self._with_kept_back(request) if self._kept_back else request)
         self.policy.decide(view)
         decisions = view.take_decisions()
-        self._kept_back = decisions[self._most :]
-        return {
-            "decisions": decisions[: self._most],
-            "state_version": request["state_version"],
-        }
+        self._kept_back = []
+        if len(decisions) > self._most:
+            decisions, self._kept_back = decisions[: self._most], decisions[self._most :]
+        return {"decisions": decisions, "state_version": request["state_version"]}
 
     def _with_kept_back(self, request: DecisionRequestBody) -> DecisionRequestBody:
         """Return a request which also says that what was beyond the limit has not happened."""
