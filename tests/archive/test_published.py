@@ -10,7 +10,17 @@ from tests.support import shared
 pytestmark = pytest.mark.shared
 
 
-@pytest.mark.parametrize("row", BEGINNING, ids=lambda row: row.name)
+_SLOW = "restart=inf"
+"""A sweep that never begins again looks at every job each time."""
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, id=row.name, marks=[pytest.mark.long] if _SLOW in row.name else [])
+        for row in BEGINNING
+    ],
+)
 def test_the_beginning_of_a_synthetic_trace_has_the_reference_s_figures(row):
     summary = simulate(row, shared("traces"))
 

@@ -176,6 +176,7 @@ def test_a_run_that_is_watched_leaves_what_one_leaves_that_is_not(trace, tmp_pat
     assert {path.name for path in watched.iterdir()} == {path.name for path in alone.iterdir()}
 
 
+@pytest.mark.long
 def test_an_endpoint_tells_the_same_as_the_directory_and_how_it_ended(trace, slow, tmp_path):
     endpoint = f"ipc://{tmp_path}/told"
     out = tmp_path / "out"
@@ -332,6 +333,7 @@ def test_a_directory_that_cannot_be_written_on_costs_the_status_alone(tmp_path):
     assert (tmp_path / "out" / "summary.json").is_file()
 
 
+@pytest.mark.long
 def test_all_sessions_of_a_server_are_told_at_once(trace, slow, tmp_path):
     scenario = tmp_path / "s.toml"
     scenario.write_text(f'[platform]\nnodes = 240\n[workload]\nswf = "{trace}"\nlimit = 1800\n')
