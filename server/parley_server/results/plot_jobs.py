@@ -155,7 +155,8 @@ def draw_by_class(made: Figure, samples: Sequence[Sample], name: str, kind: str)
     axes.set_xticks(
         range(len(names)),
         [f"{label}\n{count:,}" for label, count in zip(names, counts, strict=True)],
-        rotation=30 if sum(map(len, names)) > 90 else 0,
+        # Each has as much of the width as the others: the longest must fit there.
+        rotation=30 if max(map(len, names), default=0) * len(names) > 90 else 0,
         fontsize=8,
     )
     axes.grid(visible=False, axis="x")
