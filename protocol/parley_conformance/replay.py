@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import zmq
 
+from parley_conformance.judging import canonical
 from parley_conformance.oracle import Oracle
 from parley_protocol.codec import FROM_SERVER, decode, encode, read_client_message
 from parley_protocol.errors import ProtocolError
@@ -313,23 +314,6 @@ def without_measured(frame: bytes) -> bytes:
         return frame
     value = begin + len(_COMPUTE)
     return frame[:begin] + frame[value + _COMPUTE_SIZES.get(frame[value], 1) :]
-
-
-def canonical(value: Any) -> Any:
-    """Return a message in one spelling: nil is absent, 2.0 is 2, no wall time."""
-    match value:
-        case dict():
-            return {
-                key: canonical(item)
-                for key, item in value.items()
-                if item is not None and key != "compute_us"
-            }
-        case list() | tuple():
-            return [canonical(item) for item in value]
-        case float() if value.is_integer():
-            return int(value)
-        case _:
-            return value
 
 
 def first_difference(recorded: Any, given: Any, path: str = "") -> str | None:
