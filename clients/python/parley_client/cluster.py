@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 _MOST_SHAPES = 128
 """Indexes kept; a trace may ask for another amount of memory in every line."""
 
-
 _MOST_STALE = 512
 """Spans noted for an index that nobody asks for; then it is brought up to date all the same."""
 
@@ -58,8 +57,7 @@ class Room:
         each = 0
         while chunks:
             node = find(1, node + 1)
-            count = counts[node]
-            count = min(count, chunks)
+            count = min(counts[node], chunks)
             chunks -= count
             if node != after or count != each:
                 if each:
