@@ -20,6 +20,13 @@ _MOST_STALE = 512
 """Spans noted for an index that nobody asks for; then it is brought up to date all the same."""
 
 
+_MANY = 4
+"""Nodes from which on it pays to treat those that are alike together."""
+
+_made = tuple.__new__
+"""Makes a named tuple of what stands in its order; its own constructor is one more call."""
+
+
 class Room:
     """For one shape, how many chunks of it each node would take now.
 
@@ -53,19 +60,32 @@ class Room:
         """
         find, counts = self.usable.find, self._counts
         found: list[Span] = []
-        node = begin = after = -1
-        each = 0
+        node = find(1)
+        begin, after, each = node, node, counts[node]
         while chunks:
-            node = find(1, node + 1)
             count = min(counts[node], chunks)
-            chunks -= count
             if node != after or count != each:
-                if each:
-                    found.append(Span(begin, after - 1, each))
+                if after > begin:
+                    found.append(_made(Span, (begin, after - 1, each)))
                 begin, each = node, count
+            chunks -= each
             after = node + 1
-        found.append(Span(begin, after - 1, each))
+            if chunks >= _MANY * each and after + _MANY <= len(counts):
+                alike = self._alike(after, each, chunks // each)
+                chunks -= alike * each
+                after += alike
+            node = find(1, after)
+        found.append(_made(Span, (begin, after - 1, each)))
         return Merged(found)
+
+    def _alike(self, node: int, each: int, most: int) -> int:
+        """Return how many nodes from one on are known to take exactly *each*, quickly."""
+        counts, usable = self._counts, self.usable
+        if counts[node + _MANY - 1] != each:
+            return 0
+        end = usable.find(0, node, node + most)
+        most = (end if end >= 0 else min(node + most, len(counts))) - node
+        return most if counts[node : node + most] == [each] * most else 0
 
     def runs(self, first: int, last: int, nodes: int) -> list[Span]:
         """Return the lowest runs of usable nodes of a range, until there are so many nodes."""
@@ -81,10 +101,10 @@ class Room:
             if end < 0:
                 end = after
             if end - begin >= nodes:
-                found.append(Span(begin, begin + nodes - 1, 1))
+                found.append(_made(Span, (begin, begin + nodes - 1, 1)))
                 break
             nodes -= end - begin
-            found.append(Span(begin, end - 1, 1))
+            found.append(_made(Span, (begin, end - 1, 1)))
         return found
 
     def set(self, node: int, count: int) -> None:
@@ -110,10 +130,22 @@ class Room:
         counts, usable, total = self._counts, self.usable, self.total
         for first, last, chunks in spans:
             change = sign * chunks
-            for node in range(first, last + 1):
+            left = counts[first] - change
+            if first == last:
+                counts[first] = left
+                usable[first] = left > 0
+                total -= change
+                continue
+            behind = last + 1
+            count = behind - first
+            total -= change * count
+            if count >= _MANY and counts[first:behind] == [left + change] * count:
+                counts[first:behind] = [left] * count
+                usable[first:behind] = (b"\1" if left > 0 else b"\0") * count
+                continue
+            for node in range(first, behind):
                 left = counts[node] = counts[node] - change
                 usable[node] = left > 0
-            total -= change * (last + 1 - first)
         self.total = total
 
     def seal(self, spans: Sequence[Span]) -> None:

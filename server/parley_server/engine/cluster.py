@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+import re
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from parley_server.engine.errors import (
@@ -54,27 +55,45 @@ class NodeGroup:
     capacity: Mapping[str, int]
 
 
-# Compared by identity, and kept: a run's load changes by following a pointer.
+_Nodes: TypeAlias = "bytearray | list[int]"
+"""A number of a load for each node: bytes as long as these suffice."""
+
+
+# Compared by identity, and kept: a node's load changes by following a pointer.
 class _Load:
     """What is free on a node of which all is free at first; a state of a small automaton.
 
     Attributes:
         free: Amounts, in the order of kinds.
         capacity: What the node has in all.
+        down: The node is out of service; nothing of it is free.
         room: How many chunks of a shape it takes, as far as that was asked.
         steps: The load after so many chunks of a shape more (or fewer, if negative), and the
             (kind, amount) pairs by which its free amounts differ, as far as that was asked.
-        down: The node is out of service; nothing of it is free.
+        number: Stands for it in the list of nodes.
+        cell: A list of one node of this load, to be repeated and written.
     """
 
-    __slots__ = ("capacity", "down", "free", "room", "steps")
+    __slots__ = ("capacity", "cell", "down", "free", "number", "room", "steps")
 
-    def __init__(self, free: tuple[int, ...], capacity: tuple[int, ...], down: bool) -> None:  # noqa: FBT001
+    cell: bytes | list[int]
+
+    def __init__(
+        self,
+        number: int,
+        free: tuple[int, ...],
+        capacity: tuple[int, ...],
+        down: bool,  # noqa: FBT001 - as the key of a load has it
+    ) -> None:
+        self.number = number
         self.free = free
         self.capacity = capacity
         self.down = down
         self.room: dict[_Demand, int] = {}
-        self.steps: dict[tuple[_Demand, int], tuple[_Load, tuple[tuple[int, int], ...]]] = {}
+        self.steps: dict[tuple[_Demand, int], _Step] = {}
+
+
+_Step: TypeAlias = tuple[_Load, tuple[tuple[int, int], ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +129,7 @@ _OUT_OF_SERVICE = _Demand((), exclusive=True, possible=False)
 """What a node that is down bears in the place of chunks: one takes it out, minus one ends that."""
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
     """A request in the terms of one cluster.
 
     Attributes:
@@ -122,11 +141,24 @@ class _Asked(NamedTuple):
     ever: bool
 
 
-_WORTH_REWRITING = 3
-"""Spans of one allocation from which on their runs are written anew, not changed one by one."""
+_BYTES = 256
+"""Loads that a byte can tell apart."""
+
+_ALIKE = re.compile(rb"(.)\1*", re.DOTALL)
+"""Neighbours of one load, where a byte stands for each."""
 
 _MOST_KEPT = 4096
 """Of anything kept to be found again; a trace may ask for another amount in every line."""
+
+
+def _misplaced(span: Span, before: int, node_count: int) -> DecisionError:
+    """Return what is wrong with a span, of all that can be; *before* is the last node so far."""
+    first, last, chunks = span
+    if chunks < 1 or last < first:
+        return MalformedSpan(first, last, chunks)
+    if first < 0 or last >= node_count:
+        return UnknownNode(first if first < 0 else last, node_count)
+    return SpansOutOfOrder(first, before)
 
 
 def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
@@ -154,27 +186,12 @@ def _joined(ranges: Iterable[_Range]) -> list[_Range]:
     return result
 
 
-class _Runs:
-    """Runs that are being written: neighbours that are alike are one."""
-
-    __slots__ = ("firsts", "loads")
-
-    def __init__(self) -> None:
-        self.firsts: list[int] = []
-        self.loads: list[_Load] = []
-
-    def add(self, first: int, load: _Load) -> None:
-        """Nodes from *first* to that of the next call are of a load."""
-        if not self.loads or self.loads[-1] is not load:
-            self.firsts.append(first)
-            self.loads.append(load)
-
-
 class Cluster:
-    """Nodes 0 to N-1 as runs of equally loaded neighbours.
+    """Nodes 0 to N-1, each with the number of its load.
 
-    A take or a release costs the runs it touches, each O(log runs) to find and a shift of two
-    lists to split or join; a machine of 100,000 nodes costs nothing before it is fragmented.
+    A span is compared, taken and given back at the speed of memory, however many nodes it has,
+    as long as they are alike; else a run of alike nodes at a time. A machine of 100,000 nodes is
+    100,000 bytes.
 
     Attributes:
         kinds: Names of all resources, ascending.
@@ -188,53 +205,55 @@ class Cluster:
         self.kinds: tuple[str, ...] = tuple(sorted({kind for g in groups for kind in g.capacity}))
         self.groups = tuple(groups)
         self.node_count = sum(group.count for group in groups)
-        self._known: dict[tuple[tuple[int, ...], tuple[int, ...], bool], _Load] = {}
         self._demands: dict[Shape, _Demand] = {}
-        self._asked: dict[tuple[ChunkGroup, ...], _Asked] = {}
-        self._firsts: list[int] = []
+        self._asked: dict[tuple[ChunkGroup, ...], Asked] = {}
+        self._known: dict[tuple[tuple[int, ...], tuple[int, ...], bool], _Load] = {}
+        # By their numbers; a number that is not in use stands for any load.
         self._loads: list[_Load] = []
-        empty: list[tuple[int, _Load]] = []
-        first = 0
+        self._unused: list[int] = []
+        self._nodes: _Nodes = bytearray()
+        self._down_count = 0
+        self._empty: list[tuple[int, _Load]] = []
         for group in groups:
             amounts = tuple(group.capacity.get(kind, 0) for kind in self.kinds)
             load = self._load(amounts, amounts)
-            empty.append((group.count, load))
-            if not self._loads or self._loads[-1] is not load:
-                self._firsts.append(first)
-                self._loads.append(load)
-            first += group.count
-        self._firsts.append(self.node_count)
-        self._empty = tuple(empty)
+            self._empty.append((group.count, load))
+            self._nodes.extend(load.cell * group.count)
         self.capacity: tuple[int, ...] = tuple(
-            sum(count * load.capacity[kind] for count, load in empty)
+            sum(count * load.capacity[kind] for count, load in self._empty)
             for kind in range(len(self.kinds))
         )
         self.free = list(self.capacity)
         self.in_service = list(self.capacity)
 
     def fork(self) -> Cluster:
-        """Return a copy that shares nothing that changes."""
+        """Return a copy that shares nothing that changes; O(nodes + loads)."""
         twin = Cluster.__new__(Cluster)
         twin.__dict__.update(self.__dict__)
-        twin._known = {}
         twin._demands = {}
         twin._asked = {}
-        twin._firsts = self._firsts.copy()
-        twin._loads = [twin._load(load.free, load.capacity, load.down) for load in self._loads]
-        twin._empty = tuple(
-            (count, twin._load(load.free, load.capacity)) for count, load in self._empty
-        )
+        twin._loads = [
+            _Load(load.number, load.free, load.capacity, load.down) for load in self._loads
+        ]
+        for load, original in zip(twin._loads, self._loads, strict=True):
+            load.cell = original.cell
+        twin._known = {key: twin._loads[load.number] for key, load in self._known.items()}
+        twin._unused = self._unused.copy()
+        twin._nodes = self._nodes.copy()
+        twin._empty = [(count, twin._loads[load.number]) for count, load in self._empty]
         twin.free = self.free.copy()
         twin.in_service = self.in_service.copy()
         return twin
 
     def runs(self) -> Iterator[tuple[int, int, tuple[int, ...], bool]]:
         """Yield (first node, last node, free amount of each kind, down), ascending, each once."""
-        for index, load in enumerate(self._loads):
-            yield self._firsts[index], self._firsts[index + 1] - 1, load.free, load.down
+        for first, behind, load in self._alike(0, self.node_count):
+            yield first, behind - 1, load.free, load.down
 
     def down(self) -> list[tuple[int, int]]:
-        """Return the ranges of nodes that are out of service; O(runs)."""
+        """Return the ranges of nodes that are out of service; O(nodes) if there are any."""
+        if not self._down_count:
+            return []
         return _joined((first, last) for first, last, _, down in self.runs() if down)
 
     def other_than(self, ranges: Iterable[tuple[int, int]], *, down: bool) -> tuple[_Range, ...]:
@@ -259,17 +278,18 @@ class Cluster:
     def _serve(self, ranges: Iterable[tuple[int, int]], change: int) -> None:
         before = self.free.copy()
         for first, last in ranges:
-            self._change(first, last, _OUT_OF_SERVICE, change)
+            self._put((Span(first, last, change),), _OUT_OF_SERVICE, 1)
+            self._down_count += change * (last + 1 - first)
         for kind, free in enumerate(before):
             self.in_service[kind] += self.free[kind] - free
 
-    def could_ever_hold(self, request: tuple[ChunkGroup, ...]) -> bool:
-        """Whether the empty machine holds the request."""
-        return (self._asked.get(request) or self._ask(request)).ever
+    def asked(self, request: tuple[ChunkGroup, ...]) -> Asked:
+        """Return a request in the terms of this cluster."""
+        return self._asked.get(request) or self._ask(request)
 
     def total(self, request: tuple[ChunkGroup, ...]) -> tuple[int, ...]:
         """Return how much of each kind the request asks for in all: what it needs at least."""
-        return (self._asked.get(request) or self._ask(request)).total
+        return self.asked(request).total
 
     def place(self, job: Job) -> Allocation:
         """Return the lowest-numbered nodes that hold the job, each filled as far as it goes.
@@ -281,18 +301,17 @@ class Cluster:
         demand = self._demand(group.shape)
         missing = group.chunks
         spans: list[Span] = []
-        for index, load in enumerate(self._loads):
+        for first, behind, load in self._alike(0, self.node_count):
             room = load.room.get(demand)
             if room is None:
                 room = self._room(load, demand)
             if not room:
                 continue
-            first = self._firsts[index]
-            nodes = min(self._firsts[index + 1] - first, missing // room)
+            nodes = min(behind - first, missing // room)
             if nodes:
                 spans.append(Span(first, first + nodes - 1, room))
                 missing -= nodes * room
-            if missing and first + nodes < self._firsts[index + 1]:
+            if missing and first + nodes < behind:
                 spans.append(Span(first + nodes, first + nodes, missing))
                 missing = 0
             if not missing:
@@ -305,48 +324,68 @@ class Cluster:
         Raises:
             DecisionError: It cannot, with the cause.
         """
-        if len(allocation) != len(job.request):
-            raise WrongGroupCount(job.number, len(job.request), len(allocation))
-        (group,), (spans,) = job.request, allocation
-        demand = self._demand(group.shape)
-        given = 0
-        before = -1
-        for first, last, chunks in spans:
-            if chunks < 1 or last < first:
-                raise MalformedSpan(first, last, chunks)
-            if first < 0 or last >= self.node_count:
-                raise UnknownNode(first if first < 0 else last, self.node_count)
-            if first <= before:
-                raise SpansOutOfOrder(first, before)
-            if demand.exclusive and chunks != 1:
-                raise ExclusiveChunks(job.number, chunks)
-            before = last
-            given += chunks * (last - first + 1)
-        if given < group.chunks:
-            raise TooFewChunks(job.number, group.chunks, given)
-        if given > group.chunks:
-            raise TooManyChunks(job.number, group.chunks, given)
-        firsts, loads = self._firsts, self._loads
-        for first, last, chunks in spans:
-            index = bisect_right(firsts, first) - 1
-            # Mostly a span lies in one run, of a load that such a chunk was tried on before.
-            if last >= firsts[index + 1] or loads[index].room.get(demand, 0) < chunks:
-                self._check_room(demand, first, last, chunks)
+        self._check(job, allocation)
+
+    def occupy(self, job: Job, allocation: Allocation) -> Allocation:
+        """Put the job where somebody else placed it; return the allocation's one spelling.
+
+        Raises:
+            DecisionError: It cannot go there, with the cause; nothing has changed.
+        """
+        demand, plain = self._check(job, allocation)
+        chosen = allocation if plain else tuple([merged(spans) for spans in allocation])
+        self._put(chosen[0], demand, 1)
+        return chosen
 
     def take(self, job: Job, allocation: Allocation) -> None:
         """Put the job on nodes that were checked or placed just now."""
         for group, spans in zip(job.request, allocation, strict=True):
-            self._change_all(spans, self._demand(group.shape), 1)
+            self._put(spans, self._demand(group.shape), 1)
 
     def release(self, job: Job, allocation: Allocation) -> None:
         """Take the job off the nodes it was put on."""
         for group, spans in zip(job.request, allocation, strict=True):
-            self._change_all(spans, self._demand(group.shape), -1)
+            self._put(spans, self._demands.get(group.shape) or self._demand(group.shape), -1)
 
-    def _ask(self, request: tuple[ChunkGroup, ...]) -> _Asked:
+    def _check(self, job: Job, allocation: Allocation) -> tuple[_Demand, bool]:
+        """Check an allocation; return what is asked for, and whether its spans are merged.
+
+        Raises:
+            DecisionError: The job cannot go there.
+        """
+        if len(allocation) != len(job.request):
+            raise WrongGroupCount(job.number, len(job.request), len(allocation))
+        (group,), (spans,) = job.request, allocation
+        demand = self._demands.get(group.shape) or self._demand(group.shape)
+        count, exclusive, plain = self.node_count, demand.exclusive, True
+        given = each = 0
+        before = -1
+        for first, last, chunks in spans:
+            if first <= before or last < first or last >= count or chunks < 1:
+                raise _misplaced(Span(first, last, chunks), before, count)
+            if exclusive and chunks != 1:
+                raise ExclusiveChunks(job.number, chunks)
+            if first == before + 1 and chunks == each:
+                plain = False
+            before, each = last, chunks
+            given += chunks * (last - first + 1)
+        if given != group.chunks:
+            error = TooFewChunks if given < group.chunks else TooManyChunks
+            raise error(job.number, group.chunks, given)
+        nodes, loads = self._nodes, self._loads
+        for first, last, chunks in spans:
+            load = loads[nodes[first]]
+            # Mostly all nodes are of one load, which such a chunk was tried on before.
+            if load.room.get(demand, 0) < chunks or (
+                last > first and nodes[first : last + 1] != load.cell * (last + 1 - first)
+            ):
+                self._check_room(demand, first, last, chunks)
+        return demand, plain
+
+    def _ask(self, request: tuple[ChunkGroup, ...]) -> Asked:
         (group,) = request
         demand = self._demand(group.shape)
-        asked = _Asked(
+        asked = Asked(
             tuple(amount * group.chunks for amount in demand.amounts),
             sum(count * demand.room(load) for count, load in self._empty) >= group.chunks,
         )
@@ -379,18 +418,54 @@ class Cluster:
         key = (free, capacity, down)
         load = self._known.get(key)
         if load is None:
-            if len(self._known) >= _MOST_KEPT:
+            if not self._unused and len(self._loads) >= self._most_loads:
                 self._forget()
-            load = self._known[key] = _Load(free, capacity, down)
+            if self._unused:
+                load = _Load(self._unused.pop(), free, capacity, down)
+                self._loads[load.number] = load
+            else:
+                load = _Load(len(self._loads), free, capacity, down)
+                self._loads.append(load)
+            load.cell = self._cell(load.number)
+            self._known[key] = load
         return load
 
+    @property
+    def _most_loads(self) -> int:
+        """How many loads have numbers at once."""
+        return _BYTES if isinstance(self._nodes, bytearray) else _MOST_KEPT + 2 * self.node_count
+
+    def _cell(self, number: int) -> bytes | list[int]:
+        return bytes((number,)) if isinstance(self._nodes, bytearray) else [number]
+
     def _forget(self) -> None:
-        """Keep the loads that nodes have now, and nothing of what they could become."""
-        kept = {*self._loads, *(load for _, load in self._empty)}
-        for load in kept:
+        """Keep the loads that nodes have now, and nothing of what they could become.
+
+        Where that leaves little room among the bytes, nodes get whole numbers from now on.
+        """
+        kept = {*self._nodes, *(load.number for _, load in self._empty)}
+        for load in self._loads:
             load.room.clear()
             load.steps.clear()
-        self._known = {(load.free, load.capacity, load.down): load for load in kept}
+        self._known = {key: load for key, load in self._known.items() if load.number in kept}
+        self._unused = [number for number in range(len(self._loads)) if number not in kept]
+        if isinstance(self._nodes, bytearray) and len(kept) > _BYTES * 3 // 4:
+            self._nodes = list(self._nodes)
+            for load in self._loads:
+                load.cell = self._cell(load.number)
+
+    def _alike(self, first: int, behind: int) -> Iterator[tuple[int, int, _Load]]:
+        """Yield runs of neighbours of one load: first node, the one behind the last, load."""
+        nodes, loads = self._nodes[first:behind], self._loads
+        if isinstance(nodes, bytearray):
+            for match in _ALIKE.finditer(bytes(nodes)):
+                begin, end = match.span()
+                yield first + begin, first + end, loads[nodes[begin]]
+        else:
+            end = first
+            for number, alike in groupby(nodes):
+                begin, end = end, end + sum(1 for _ in alike)
+                yield begin, end, loads[number]
 
     def _room(self, load: _Load, demand: _Demand) -> int:
         if len(load.room) >= _MOST_KEPT:
@@ -398,9 +473,7 @@ class Cluster:
         room = load.room[demand] = demand.room(load)
         return room
 
-    def _step(
-        self, load: _Load, demand: _Demand, chunks: int
-    ) -> tuple[_Load, tuple[tuple[int, int], ...]]:
+    def _step(self, load: _Load, demand: _Demand, chunks: int) -> _Step:
         free = demand.free_after(load, chunks)
         after = self._load(free, load.capacity, demand is _OUT_OF_SERVICE and chunks > 0)
         change = tuple(
@@ -410,19 +483,16 @@ class Cluster:
         )
         if len(load.steps) >= _MOST_KEPT:
             load.steps.clear()
-        load.steps[demand, chunks] = after, change
-        return after, change
+        step = load.steps[demand, chunks] = after, change
+        return step
 
     def _check_room(self, demand: _Demand, first: int, last: int, chunks: int) -> None:
-        index = bisect_right(self._firsts, first) - 1
-        while self._firsts[index] <= last:
-            load = self._loads[index]
+        for begin, _, load in self._alike(first, last + 1):
             room = load.room.get(demand)
             if room is None:
                 room = self._room(load, demand)
             if room < chunks:
-                raise self._refusal(max(first, self._firsts[index]), load, demand, chunks)
-            index += 1
+                raise self._refusal(begin, load, demand, chunks)
 
     def _refusal(self, node: int, load: _Load, demand: _Demand, chunks: int) -> DecisionError:
         """Return why a node has no room: it is down, where the job may not go, or busy."""
@@ -436,118 +506,30 @@ class Cluster:
                     return UnmetConstraint(node, kind.removeprefix(ATTRIBUTE))
         return BusyNode(node, chunks, load.room[demand])
 
-    def _change_all(self, spans: Sequence[Span], demand: _Demand, sign: int) -> None:
-        """Put chunks on all nodes of an allocation, or take them off if *sign* is -1."""
-        if len(spans) >= _WORTH_REWRITING:
-            firsts = self._firsts
-            begin = bisect_right(firsts, spans[0].first) - 1
-            end = bisect_left(firsts, spans[-1].last + 1, begin)
-            # The lowest free nodes, which are most asked for, leave little between them.
-            if end - begin <= 4 * len(spans):
-                self._rewrite(begin, end, spans, demand, sign)
-                return
+    def _put(self, spans: Sequence[Span], demand: _Demand, sign: int) -> None:
+        """Put chunks on all nodes of some spans, or take them off if *sign* is -1."""
+        nodes, loads, free = self._nodes, self._loads, self.free
         for first, last, chunks in spans:
-            self._change(first, last, demand, sign * chunks)
-
-    def _rewrite(
-        self, begin: int, end: int, spans: Sequence[Span], demand: _Demand, sign: int
-    ) -> None:
-        """Do so where all spans lie in the runs from *begin* to before *end*: make these anew."""
-        firsts, loads, free = self._firsts, self._loads, self.free
-        runs = _Runs()
-        index, at = begin, firsts[begin]
-        for first, last, chunks in spans:
-            while firsts[index + 1] <= first:
-                runs.add(at, loads[index])
-                index += 1
-                at = firsts[index]
-            if at < first:
-                runs.add(at, loads[index])
-                at = first
-            while at <= last:
-                load = loads[index]
-                step = load.steps.get((demand, sign * chunks)) or self._step(
-                    load, demand, sign * chunks
-                )
-                runs.add(at, step[0])
-                behind = firsts[index + 1]
-                after = last + 1 if last < behind else behind
-                for kind, amount in step[1]:
-                    free[kind] += (after - at) * amount
-                at = after
-                if at == behind:
-                    index += 1
-        if at < firsts[end]:
-            # All that is left of the last run that was touched: the others end with a span.
-            runs.add(at, loads[index])
-        skipped = int(begin > 0 and loads[begin - 1] is runs.loads[0])
-        joined = int(end < len(loads) and loads[end] is runs.loads[-1])
-        firsts[begin : end + joined] = runs.firsts[skipped:]
-        loads[begin : end + joined] = runs.loads[skipped:]
-
-    def _change(self, first: int, last: int, demand: _Demand, chunks: int) -> None:
-        """Put so many chunks on each node of a span, or take them off if negative."""
-        loads, firsts, free = self._loads, self._firsts, self.free
-        index = bisect_right(firsts, first) - 1
-        if last < firsts[index + 1]:
-            # So it is for every whole node, whose neighbours are free with it or taken with it.
-            self._change_within(index, first, last + 1, demand, chunks)
-            return
-        begin = bisect_left(firsts, first)
-        if firsts[begin] != first:
-            firsts.insert(begin, first)
-            loads.insert(begin, loads[begin - 1])
-        end = bisect_left(firsts, last + 1, begin)
-        if firsts[end] != last + 1:
-            firsts.insert(end, last + 1)
-            loads.insert(end, loads[end - 1])
-        for index in range(begin, end):
-            load = loads[index]
-            step = load.steps.get((demand, chunks)) or self._step(load, demand, chunks)
-            loads[index] = step[0]
-            nodes = firsts[index + 1] - firsts[index]
-            for kind, amount in step[1]:
-                free[kind] += nodes * amount
-        # Neighbours that are alike now are one run; backwards, as runs disappear on the way.
-        index = end if end < len(loads) else end - 1
-        while index >= begin and index:
-            if loads[index] is loads[index - 1]:
-                del loads[index]
-                del firsts[index]
-            index -= 1
-
-    def _change_within(
-        self, index: int, first: int, behind: int, demand: _Demand, chunks: int
-    ) -> None:
-        """Change the nodes from *first* to before *behind*, all in one run: move its borders."""
-        loads, firsts = self._loads, self._firsts
-        load = loads[index]
-        after, change = load.steps.get((demand, chunks)) or self._step(load, demand, chunks)
-        if after is load:
-            return
-        for kind, amount in change:
-            self.free[kind] += (behind - first) * amount
-        right = index + 1
-        joins_right = firsts[right] == behind and right < len(loads) and loads[right] is after
-        if firsts[index] == first:
-            joins_left = index and loads[index - 1] is after
-            if firsts[right] == behind:
-                if joins_right:
-                    del loads[index], firsts[right]
-                else:
-                    loads[index] = after
-                if joins_left:
-                    del loads[index], firsts[index]
-            elif joins_left:
-                firsts[index] = behind
+            change = sign * chunks
+            load = loads[nodes[first]]
+            count = last + 1 - first
+            if count > 1 and nodes[first : last + 1] != load.cell * count:
+                self._put_on_each(first, last + 1, demand, change)
+                nodes = self._nodes
+                continue
+            step = load.steps.get((demand, change))
+            if step is None:
+                step = self._step(load, demand, change)
+                nodes = self._nodes
+            after, changes = step
+            if count == 1:
+                nodes[first] = after.number
             else:
-                loads.insert(index, after)
-                firsts.insert(right, behind)
-        elif joins_right:
-            firsts[right] = first
-        elif firsts[right] == behind:
-            loads.insert(right, after)
-            firsts.insert(right, first)
-        else:
-            loads[right:right] = (after, load)
-            firsts[right:right] = (first, behind)
+                nodes[first : last + 1] = after.cell * count
+            for kind, amount in changes:
+                free[kind] += count * amount
+
+    def _put_on_each(self, first: int, behind: int, demand: _Demand, change: int) -> None:
+        """Put so many chunks on each node of a range, of whatever loads they are."""
+        for begin, end, _ in list(self._alike(first, behind)):
+            self._put((Span(begin, end - 1, 1),), demand, change)

@@ -29,7 +29,8 @@ class JobRecord(NamedTuple):
     expected_start: Instant | None
 
 
-@dataclass(slots=True)
+# There is one for every instant: its counts are those of the class until they are another.
+@dataclass(init=False)
 class InstantRecord:
     """One instant at which something happened.
 
@@ -49,6 +50,9 @@ class InstantRecord:
     requests: int = 0
     decisions: int = 0
     rejected: int = 0
+
+    def __init__(self, instant: Instant) -> None:
+        self.instant = instant
 
 
 @dataclass(slots=True)

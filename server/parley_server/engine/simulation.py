@@ -7,7 +7,6 @@ while (point := simulation.advance()) is not None:
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
@@ -46,6 +45,12 @@ if TYPE_CHECKING:
     from parley_server.engine.job import Duration
     from parley_server.engine.source import Source
 
+_made = tuple.__new__
+"""Makes a named tuple of what stands in its order; its own constructor is one more call."""
+
+_APPLIED: Final = tuple(Outcome(number) for number in range(64))
+"""What is said of the first decisions of an answer when there is nothing to say of them."""
+
 _COLLECTIONS = (
     *("pending", "holds", "timers", "outcomes"),
     *("_expected", "_news", "_records", "_instants", "_held"),
@@ -71,8 +76,7 @@ class Paused(Enum):
 PAUSED: Final = Paused.PAUSED
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionPoint:
+class DecisionPoint(NamedTuple):
     """An instant at which the dispatcher is asked.
 
     Attributes:
@@ -296,19 +300,21 @@ class Simulation(World):
         told, instant = len(self._news), self._instant
         happened = instant.events
         agenda, running = self._agenda, self.running
-        if agenda.due(at):
+        if (entries := agenda.entries) and entries[0][0] == at:
             while (job := agenda.pop_end(at, running)) is not None:
                 self._on_completion(job)
             while (index := agenda.pop_change(at)) is not None:
                 self._on_node_change(self._changes[index])
-        while (submitted := self._upcoming) is not None and submitted.submit == at:
-            self._upcoming = self._source.next()
+        submitted = self._upcoming
+        while submitted is not None and submitted.submit == at:
             self._latest = max(self._latest, submitted.number)
+            upcoming = self._upcoming = self._source.next()
             self._on_submission(submitted)
-            if self._upcoming is None:
+            if upcoming is None:
                 self._tell(WorkloadExhausted(at))
+            submitted = upcoming
         # What stands there now are jobs that were brought in, and timers.
-        if agenda.due(at):
+        if (entries := agenda.entries) and entries[0][0] == at:
             while (number := agenda.pop_submission(at)) is not None:
                 self._on_submission(self._brought.pop(number))
             while (timer := agenda.pop_timer(at)) is not None:
@@ -350,7 +356,7 @@ class Simulation(World):
             self._unseen = self._asked_again = False
         self._instant.requests += 1
         news, self._news = self._news, []
-        return DecisionPoint(self.now, news, self.outcomes, self.version, opening)
+        return _made(DecisionPoint, (self.now, news, self.outcomes, self.version, opening))
 
     def _finish(self, end: EndReason) -> None:
         self.end = end
@@ -368,16 +374,20 @@ class Simulation(World):
         if self._atomic:
             self._carry_out_or_none(list(decisions))
         else:
-            self.outcomes = [self._decide(decision) for decision in decisions]
+            decide = self._decide
+            self.outcomes = [decide(decision) for decision in decisions]
         outcomes = self.outcomes
         rejected = 0
         for outcome in outcomes:
-            if outcome.code is not None:
+            if outcome[1] is not None:
                 rejected += 1
-        self._refused = rejected > 0
-        self._all_refused = 0 < rejected == len(outcomes)
-        self._instant.decisions += len(outcomes)
-        self._instant.rejected += rejected
+        instant = self._instant
+        instant.decisions += len(outcomes)
+        if rejected:
+            instant.rejected += rejected
+            self._refused, self._all_refused = True, rejected == len(outcomes)
+        else:
+            self._refused = self._all_refused = False
 
     def _carry_out_or_none(self, decisions: Sequence[Decision]) -> None:
         """Carry out all, or go back to where the first that fails was met; O(state)."""
@@ -402,18 +412,27 @@ class Simulation(World):
         try:
             if self._stopped:
                 raise RunStopped
+            # Nearly all are of two kinds; matching costs as much as all the rest of this.
             if type(decision) is Start:
-                # Nearly all are; matching costs as much as all the rest of this.
                 which, number, allocation = decision
-                job = self.pending.get(number) or self._pending_job(number)
-                outcome = Outcome(which, None, None, self._start(job, allocation))
+                placed = self._start(
+                    self.pending.get(number) or self._pending_job(number), allocation
+                )
+                if placed is not None:
+                    self.version += 1
+                    return Outcome(which, None, None, placed)
+            elif type(decision) is Reject:
+                which, number = decision
+                self._reject(self.pending.get(number) or self._pending_job(number))
             else:
                 outcome = self._carry_out(decision)
+                if outcome.code is None:
+                    self.version += 1
+                return outcome
         except DecisionError as error:
             return Outcome(decision.id, error.code, str(error))
-        if outcome.code is None:
-            self.version += 1
-        return outcome
+        self.version += 1
+        return _APPLIED[which] if 0 <= which < len(_APPLIED) else Outcome(which)
 
     def _carry_out(self, decision: Decision) -> Outcome:
         """Carry out one decision.
@@ -422,10 +441,8 @@ class Simulation(World):
             DecisionError: It cannot be; nothing has changed.
         """
         match decision:
-            case Start():
-                raise TypeError("a start is carried out by itself")
-            case Reject(_, number):
-                self._reject(self._pending_job(number))
+            case Start() | Reject():
+                raise TypeError("these are carried out without this")
             case Kill(_, number):
                 self._end_now(number, JobState.KILLED)
             case Requeue(_, number):

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from parley_server.engine.agenda import Agenda
-from parley_server.engine.cluster import Cluster, merged
+from parley_server.engine.cluster import Cluster
 from parley_server.engine.demand import SmallestTotals
 from parley_server.engine.errors import (
     IsHeld,
@@ -25,6 +25,7 @@ from parley_server.engine.errors import (
     UnknownTimer,
 )
 from parley_server.engine.events import (
+    EVENT_KINDS,
     Event,
     JobEnded,
     JobSubmitted,
@@ -46,6 +47,14 @@ if TYPE_CHECKING:
 
 FIRST_SUBMITTED: Final = 2**52
 """The number of the first job that a dispatcher brings in: after all of any workload."""
+
+# An enumeration takes as long to name its member as a call does.
+_COMPLETED: Final = JobState.COMPLETED
+_REJECTED: Final = JobState.REJECTED
+_REQUEUED: Final = JobState.REQUEUED
+
+_made = tuple.__new__
+"""Makes a named tuple of what stands in its order; its own constructor is one more call."""
 
 _ORDERED_ENDS = frozenset({JobState.KILLED, JobState.REQUEUED})
 """Ends that a decision has brought about; the job is on its nodes no longer than this instant."""
@@ -111,6 +120,7 @@ class World:
         self.first_unfit: Job | None = None
         self.version = 0
         self._wants = frozenset(wants)
+        self._wants_all = self._wants >= EVENT_KINDS
         self._kills = on_overrun is OnOverrun.KILL
         self._lost = JobState.FAILED if on_node_down is OnNodeDown.KILL else JobState.REQUEUED
         self._execution: ExecutionModel = execution or Rigid()
@@ -188,10 +198,11 @@ class World:
 
     def _turn_to(self, at: Instant) -> None:
         self._instants.append(self._instant)
-        cluster, held, passed = self.cluster, self._held, at - self.now
-        free = cluster.free
-        for kind, amount in enumerate(cluster.in_service):
-            if amount != free[kind]:
+        cluster = self.cluster
+        free, in_service = cluster.free, cluster.in_service
+        if free != in_service:
+            held, passed = self._held, at - self.now
+            for kind, amount in enumerate(in_service):
                 held[kind] += (amount - free[kind]) * passed
         self.now = at
         self._instant = InstantRecord(at)
@@ -202,21 +213,26 @@ class World:
         self.version += 1
         self._instant.events += 1
         self._unseen = True
-        if type(event) in self._wants:
+        if self._wants_all or type(event) in self._wants:
             self._news.append(event)
 
     def _on_completion(self, running: RunningJob) -> None:
-        job = running.job
-        del self.running[job.number]
+        job, final = running.job, running.final
+        number = job.number
+        del self.running[number]
         self.cluster.release(job, running.allocation)
         self.counts.running -= 1
-        self._records.append(self._record(running, running.final, self.now))
-        if running.final is JobState.REQUEUED:
+        self._records.append(self._record(running, final, self.now))
+        if final is _REQUEUED:
             self._return_to_queue(running)
         else:
-            self._count_end(running.final)
-            self._attempts.pop(job.number, None)
-        self._tell(JobEnded(self.now, job.number, running.final))
+            if final is _COMPLETED:
+                self.counts.completed += 1
+            else:
+                self._count_end(final)
+            if self._attempts:
+                self._attempts.pop(number, None)
+        self._tell(_made(JobEnded, (self.now, number, final)))
         if not self._rigid:
             self._respeed(self._execution.ended(running, self.running))
 
@@ -257,13 +273,15 @@ class World:
                 yield number
 
     def _on_submission(self, job: Job) -> None:
-        self.counts.submitted += 1
-        if self.cluster.could_ever_hold(job.request):
+        counts = self.counts
+        counts.submitted += 1
+        asked = self.cluster.asked(job.request)
+        if asked.ever:
             self.pending[job.number] = job
-            self.counts.pending += 1
+            counts.pending += 1
             if self._demand is not None:
-                self._demand.add(self.cluster.total(job.request))
-            self._tell(JobSubmitted(self.now, job))
+                self._demand.add(asked.total)
+            self._tell(_made(JobSubmitted, (self.now, job)))
         else:
             # The dispatcher never hears of it, but it happened.
             self._instant.events += 1
@@ -297,29 +315,28 @@ class World:
         number, now = job.number, self.now
         if number in self.holds:
             raise IsHeld(number)
+        cluster = self.cluster
         if allocation is None:
-            chosen = self.cluster.place(job)
+            chosen = cluster.place(job)
+            cluster.take(job, chosen)
         else:
-            self.cluster.check(job, allocation)
-            # One spelling per allocation, in whatever spans the dispatcher wrote it.
-            chosen = tuple([spans if len(spans) < 2 else merged(spans) for spans in allocation])
-        self.cluster.take(job, chosen)
+            chosen = cluster.occupy(job, allocation)
         self._leave_queue(job)
+        end, final = self._end_of(job, now, now + job.runtime)
         running = self.running[number] = RunningJob(
             job,
             now,
             chosen,
-            now,
-            JobState.COMPLETED,
+            end,
+            final,
             job.runtime,
             now,
             1,
-            self._attempts.get(number, 1),
+            self._attempts.get(number, 1) if self._attempts else 1,
             0,
-            self._expected.pop(number, None),
+            self._expected.pop(number, None) if self._expected else None,
         )
         self.counts.running += 1
-        self._find_end(running)
         self._agenda.enter_end(running)
         if not self._rigid:
             self._respeed(self._execution.started(running, self.running))
@@ -376,7 +393,7 @@ class World:
         name = f"dyn!{job.name or self._unused_name()}"
         if name in self._names:
             raise NameTaken(name)
-        if not self.cluster.could_ever_hold(job.request):
+        if not self.cluster.asked(job.request).ever:
             raise NeverFits(sum(group.chunks for group in job.request))
         job.number = FIRST_SUBMITTED + len(self._names)
         job.name = name
@@ -422,51 +439,42 @@ class World:
             running.work = running.work_left(self.now)
             running.since = self.now
             running.speed = speed
-            self._find_end(running)
+            running.end, running.final = self._end_of(
+                running.job, running.start, running.natural_end()
+            )
             self._agenda.move_end(running, self.running)
 
-    def _find_end(self, running: RunningJob) -> None:
-        """Set the end that the work left and the walltime make."""
-        end = running.start + running.job.runtime if self._rigid else running.natural_end()
-        running.final = JobState.COMPLETED
-        walltime = running.job.walltime
-        if self._kills and walltime is not None and end > running.start + walltime:
-            end = running.start + walltime
-            running.final = JobState.TIMED_OUT
-        running.end = end
+    def _end_of(self, job: Job, start: Instant, natural: Instant) -> tuple[Instant, JobState]:
+        """Return when a job ends whose work is done at *natural*, and how."""
+        if self._kills and job.walltime is not None and natural > start + job.walltime:
+            return start + job.walltime, JobState.TIMED_OUT
+        return natural, _COMPLETED
 
     # ------------------------------------------------------------------ records
 
     def _record(self, running: RunningJob, state: JobState, end: Instant | None) -> JobRecord:
-        return JobRecord(
-            running.job,
-            state,
-            running.start,
-            end,
-            running.allocation,
-            running.attempt,
-            state is not JobState.REQUEUED,
-            running.expected_start,
+        return _made(
+            JobRecord,
+            (
+                running.job,
+                state,
+                running.start,
+                end,
+                running.allocation,
+                running.attempt,
+                state is not _REQUEUED,
+                running.expected_start,
+            ),
         )
 
     def _record_rejection(self, job: Job) -> None:
-        self._count_end(JobState.REJECTED)
+        self.counts.rejected += 1
+        attempt = self._attempts.pop(job.number, 1) if self._attempts else 1
+        expected = self._expected.pop(job.number, None) if self._expected else None
         self._records.append(
-            JobRecord(
-                job,
-                JobState.REJECTED,
-                None,
-                self.now,
-                None,
-                attempt=self._attempts.pop(job.number, 1),
-                last=True,
-                expected_start=self._expected.pop(job.number, None),
-            )
+            _made(JobRecord, (job, _REJECTED, None, self.now, None, attempt, True, expected))
         )
 
     def _count_end(self, state: JobState) -> None:
         counts = self.counts
-        if state is JobState.COMPLETED:
-            counts.completed += 1
-        else:
-            setattr(counts, state.word, getattr(counts, state.word) + 1)
+        setattr(counts, state.word, getattr(counts, state.word) + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from parley_protocol.codec import FROM_CLIENT
@@ -495,7 +495,7 @@ class Session:
 
     def _request(self, point: DecisionPoint, *, attempt: int) -> DecisionRequestBody:
         if self._untold:
-            point = replace(point, events=[*self._untold, *point.events])
+            point = point._replace(events=[*self._untold, *point.events])
             self._untold = []
         self._asked = point
         self._attempt = attempt

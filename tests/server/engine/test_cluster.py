@@ -104,7 +104,7 @@ def test_runs_are_maximal_and_spans_are_merged(groups, steps):
             left.last + 1 < right.first or left.chunks != right.chunks
             for left, right in itertools.pairwise(spans)
         )
-    loads = cluster._loads
+    loads = [load for _, _, load in cluster._alike(0, cluster.node_count)]
 
     assert all(left is not right for left, right in itertools.pairwise(loads))
 
@@ -176,9 +176,9 @@ def test_memory_of_any_amount_does_not_fill_the_memory():
     assert list(cluster.runs()) == [(0, 1, (4, 10**9), False)]
 
 
-def written_at_once(patch, groups, steps, *, least):
-    """Carry out steps where so many spans are worth writing their runs anew."""
-    patch.setattr(module, "_WORTH_REWRITING", least)
+def told_apart(patch, groups, steps, *, loads):
+    """Carry out steps where a byte tells so many loads apart."""
+    patch.setattr(module, "_BYTES", loads)
     cluster, held = Cluster(groups), []
     for shape, chunks, which in steps:
         if which < len(held):
@@ -186,18 +186,28 @@ def written_at_once(patch, groups, steps, *, least):
         asked = job(chunks, shape)
         with contextlib.suppress(NoFit):
             allocation = cluster.place(asked)
-            cluster.take(asked, allocation)
+            cluster.check(asked, allocation)
+            assert cluster.occupy(asked, allocation) == allocation
             held.append((asked, allocation))
-    return list(cluster.runs()), list(cluster.free)
+    return list(cluster.runs()), list(cluster.free), list(cluster.fork().runs())
 
 
-@given(groups=machines(), steps=steps)
-def test_runs_are_the_same_whether_written_at_once_or_changed_one_by_one(groups, steps):
+@given(groups=machines(), steps=steps, few=st.integers(1, 8))
+def test_runs_are_the_same_however_many_loads_a_byte_tells_apart(groups, steps, few):
     with pytest.MonkeyPatch.context() as patch:
-        at_once = written_at_once(patch, groups, steps, least=1)
-        one_by_one = written_at_once(patch, groups, steps, least=1000)
+        enough = told_apart(patch, groups, steps, loads=256)
+        too_few = told_apart(patch, groups, steps, loads=few)
 
-    assert at_once == one_by_one
+    assert enough == too_few
+
+
+def test_more_loads_than_a_byte_tells_apart_are_told_apart():
+    cluster = Cluster([NodeGroup("n", 700, {"memory": 1000})])
+    for node in range(700):
+        asked = job(1, Shape.of({"memory": node + 1}, exclusive=False))
+        cluster.occupy(asked, ((Span(node, node, 1),),))
+
+    assert [free for _, _, (free,), _ in cluster.runs()] == list(range(999, 299, -1))
 
 
 @given(

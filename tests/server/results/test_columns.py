@@ -192,7 +192,11 @@ def test_a_plain_word_is_not_quoted(text):
 
 @given(counts=st.tuples(*[st.integers(0, 10**6)] * 6), instant=instants)
 def test_a_row_of_an_instant_holds_its_counts_in_order(counts, instant):
-    row = instant_row(InstantRecord(instant, *counts)).split(",")
+    record = InstantRecord(instant)
+    for column, count in zip(DECISION_COLUMNS[1:], counts, strict=True):
+        setattr(record, column, count)
+
+    row = instant_row(record).split(",")
 
     assert len(row) == len(DECISION_COLUMNS)
     assert parse_seconds(row[0]) == instant
