@@ -117,6 +117,7 @@ class Simulation(World):
 
     Attributes:
         outcomes: What became of the last decisions that took effect.
+        refused: Whether any of them was refused.
         end: Why there is nothing more to decide, once that is so.
     """
 
@@ -153,7 +154,7 @@ class Simulation(World):
         self._stopped = False
         self._opened = False
         self._asked = False
-        self._refused = False
+        self.refused = False
         self._all_refused = False
         self._asked_again = False
 
@@ -226,7 +227,7 @@ class Simulation(World):
         self._progress = False
         if latency:
             self.outcomes = []
-            self._refused = self._all_refused = False
+            self.refused = self._all_refused = False
             self._deferred = _Deferred(self.now + latency, list(decisions))
         else:
             self._carry_out_all(decisions)
@@ -267,11 +268,6 @@ class Simulation(World):
     def stopped(self) -> bool:
         """Whether a decision has ended the run."""
         return self._stopped
-
-    @property
-    def refused(self) -> bool:
-        """Whether any of the last decisions that took effect was refused."""
-        return self._refused
 
     @property
     def exhausted(self) -> bool:
@@ -330,7 +326,7 @@ class Simulation(World):
         return (
             self._ask_always
             or self._timer_fired
-            or self._refused
+            or self.refused
             or (self._demand is not None and self._demand.within(self.cluster.free))
         )
 
@@ -385,9 +381,9 @@ class Simulation(World):
         instant.decisions += len(outcomes)
         if rejected:
             instant.rejected += rejected
-            self._refused, self._all_refused = True, rejected == len(outcomes)
+            self.refused, self._all_refused = True, rejected == len(outcomes)
         else:
-            self._refused = self._all_refused = False
+            self.refused = self._all_refused = False
 
     def _carry_out_or_none(self, decisions: Sequence[Decision]) -> None:
         """Carry out all, or go back to where the first that fails was met; O(state)."""

@@ -54,6 +54,9 @@ STRIKES = 3
 _BACKLOG = 512
 """Records that may wait before the sink is given them."""
 
+_SELDOM = 256
+"""Times that a session advances before the sink is given what waits, be it little."""
+
 _REFUSALS_KEPT = 5
 """For whoever watches the run."""
 
@@ -184,6 +187,10 @@ class Session:
         self._untold: list[Event] = []
         self._state_due = False
         # Asked at every request.
+        self._advanced = 0
+        self._inspects = offer.strict or offer.audit
+        model = offer.conduct.latency
+        self._latency = None if model.model == "zero" else model
         self._deadline_ms = offer.conduct.deadline_us // 1000
         self._digests = offer.conduct.state_digest
 
@@ -322,8 +329,25 @@ class Session:
         if simulation.refused and self._must_ask_again():
             return self._request(simulation.ask_again(), attempt=self._attempt + 1)
         point = simulation.advance(budget)
-        if point is None or simulation.backlog >= _BACKLOG:
+        self._advanced += 1
+        if point is None or self._advanced >= _SELDOM or simulation.backlog >= _BACKLOG:
+            self._advanced = 0
             self._sink.collect(simulation)
+        if self._inspects:
+            self._inspect(simulation)
+        if point is PAUSED:
+            return PAUSED
+        if point is None:
+            return self.end_body()
+        self._reasked = 0
+        return self._request(point, attempt=1)
+
+    def _inspect(self, simulation: Simulation) -> None:
+        """Look at what only some runs want looked at.
+
+        Raises:
+            InputError: A job that never fits was submitted, which is an error in this run.
+        """
         if self.offer.strict and simulation.first_unfit is not None:
             job = simulation.first_unfit
             chunks = sum(group.chunks for group in job.request)
@@ -333,12 +357,6 @@ class Session:
             )
         if self.offer.audit:
             check_invariants(simulation)
-        if point is PAUSED:
-            return PAUSED
-        if point is None:
-            return self.end_body()
-        self._reasked = 0
-        return self._request(point, attempt=1)
 
     def reply(self, body: DecisionReplyBody, *, wall_us: int = 0) -> int:
         """Carry out an answer; return the simulated microseconds it was charged.
@@ -350,8 +368,9 @@ class Session:
         Raises:
             ProtocolError: It is no answer to what was asked; nothing was carried out.
         """
-        version = self._asked.version if self._asked is not None else None
-        if body["state_version"] != version:
+        asked = self._asked
+        if asked is None or body["state_version"] != asked.version:
+            version = asked.version if asked is not None else None
             raise ProtocolError(
                 "state.version",
                 f"the reply is to version {body['state_version']}, asked was {version}",
@@ -366,8 +385,7 @@ class Session:
                 "body.decisions",
                 [str(MAX_DECISIONS)],
             )
-        model = self.offer.conduct.latency
-        latency = 0 if model.model == "zero" else model.of(wall_us)
+        latency = 0 if self._latency is None else self._latency.of(wall_us)
         self._commit(decisions, latency)
         return latency
 
@@ -460,10 +478,8 @@ class Session:
         if self._late:
             self._late = []
         granted, decision = self.terms.submit, translate.decision
-        self.simulation.apply(
-            [decision(wire, may_submit=granted) for wire in decisions], latency=latency
-        )
-        if self.offer.audit:
+        self.simulation.apply([decision(wire, granted) for wire in decisions], latency=latency)
+        if self._inspects and self.offer.audit:
             check_invariants(self.simulation)
 
     def _must_ask_again(self) -> bool:

@@ -76,7 +76,9 @@ _MOST_REQUESTS = 4096
 """Wire forms kept; a trace may ask for another amount in every line."""
 
 _made = tuple.__new__
-"""Makes a named tuple of three that were counted before, without a call of its own."""
+"""Makes a named tuple of what stands in its order; its own constructor is one more call."""
+
+_ALL_WELL = Outcome(0)[1:]
 
 
 class Translator:
@@ -91,8 +93,7 @@ class Translator:
         for event in events:
             # Nearly all are of these two kinds; comparing types costs a third of matching them.
             if type(event) is JobSubmitted:
-                at, job = event
-                told.append({"kind": "job.submitted", "at_us": at, "job": self.job(job)})
+                told.append({"kind": "job.submitted", "at_us": event[0], "job": self.job(event[1])})
             elif type(event) is JobEnded:
                 at, number, state = event
                 told.append(
@@ -188,10 +189,8 @@ def outcome_dicts(outcomes: Sequence[Outcome]) -> list[OutcomeDict]:
     """Return what became of each decision."""
     # Nearly all say no more than that all went well.
     return [
-        {"id": number, "status": "applied"}
-        if code is None and allocation is None and job is None and at is None
-        else _outcome(Outcome(number, code, message, allocation, job, at))
-        for number, code, message, allocation, job, at in outcomes
+        {"id": outcome[0], "status": "applied"} if outcome[1:] == _ALL_WELL else _outcome(outcome)
+        for outcome in outcomes
     ]
 
 
@@ -215,7 +214,7 @@ def _outcome(outcome: Outcome) -> OutcomeDict:
     return wire
 
 
-def decision(wire: Any, *, may_submit: bool = False) -> Decision:
+def decision(wire: Any, may_submit: bool = False) -> Decision:  # noqa: FBT001, FBT002 - hot
     """Return the engine's form of a `DecisionDict`; what it cannot say is refused in its turn.
 
     Args:
@@ -230,7 +229,9 @@ def decision(wire: Any, *, may_submit: bool = False) -> Decision:
             return Start(number, wire["job"])
         # Lists in between: a generator costs more than these short lists.
         spans = tuple([tuple([_made(Span, span) for span in group]) for group in allocation])
-        return Start(number, wire["job"], spans)
+        return _made(Start, (number, wire["job"], spans))
+    if kind == "reject":
+        return _made(Reject, (number, wire["job"]))
     if kind == "wake":
         return Wake(number, wire["timer"], wire["at_us"])
     if kind == "wake.cancel":

@@ -70,6 +70,11 @@ FINAL_STATES: Mapping[JobState, str] = {
 }
 """Batsim's words for where a job stands."""
 
+# By the word: to hash a member of an enumeration is a call.
+_SAID: Mapping[str, str] = {
+    state.word: f"{int(state is JobState.COMPLETED)},{said}" for state, said in FINAL_STATES.items()
+}
+
 
 def quoted(text: str) -> str:
     """Return a field as CSV has it: quoted only where it must be."""
@@ -129,21 +134,27 @@ def job_row(record: JobRecord, workload_name: str) -> str:
     job, state, start, end, allocation, attempt, last, expected_start = record
     request = job.request
     chunks = request[0].chunks if len(request) == 1 else sum(group.chunks for group in request)
-    walltime = "" if job.walltime is None else format_seconds(job.walltime)
+    submit, limit = job.submit, job.walltime
+    submitted = format_seconds(submit) if submit % _SECOND else submit // _SECOND
+    if limit is None:
+        walltime: int | str = ""
+    else:
+        walltime = format_seconds(limit) if limit % _SECOND else limit // _SECOND
     if allocation is None or start is None:
         times, nodes, placed = ",,,,,", "", ""
     else:
-        times = _times(job.submit, start, end)
+        times = _times(submit, start, end)
         nodes, placed = _places(allocation)
     expected = "" if expected_start is None else format_seconds(expected_start)
-    owner = ",".join((job.user or "", job.group or "", job.queue or "", job.partition or ""))
+    owner = f"{job.user or ''},{job.group or ''},{job.queue or ''},{job.partition or ''}"
     if owner.count(",") > 3 or '"' in owner or not owner.isprintable():
         parts = (job.user, job.group, job.queue, job.partition)
         owner = ",".join(quoted(part or "") for part in parts)
+    name = job.name if job.name.isalnum() else quoted(job.name)
     return (
-        f"{quoted(job.name)},{workload_name},delay,{format_seconds(job.submit)},{chunks},"
-        f"{walltime},{int(state is JobState.COMPLETED)},{FINAL_STATES[state]},{times},{nodes},,,"
-        f"{attempt},{int(last)},{owner},{job.walltime_source},{placed},{expected}"
+        f"{name},{workload_name},delay,{submitted},{chunks},"
+        f"{walltime},{_SAID[state.word]},{times},{nodes},,,"
+        f"{attempt},{1 if last else 0},{owner},{job.walltime_source},{placed},{expected}"
     )
 
 

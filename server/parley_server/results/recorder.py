@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from parley_server.errors import OutputError, ParleyError, UsageError
-from parley_server.quantities import format_seconds
+from parley_server.quantities import MICROSECONDS, format_seconds
 from parley_server.results.columns import (
     DECISION_COLUMNS,
     JOB_COLUMNS,
@@ -24,7 +24,7 @@ from parley_server.results.spill import Spill
 from parley_server.results.summary import RunDescription, counts_table, seconds, write_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from parley_server.engine import JobRecord, Simulation
@@ -157,10 +157,13 @@ class Recorder:
             OutputError: They cannot be written.
         """
         held, released = self._held, []
+        until = held[-1].end if held else None
         for record in simulation.take_records():
-            if held and held[-1].end != record.end:
-                released += held if len(held) == 1 else self._in_reading_order()
+            # The end is what comes fourth; a name would cost a call.
+            if record[3] != until:
+                released += held if len(held) < 2 else self._in_reading_order()
                 held.clear()
+                until = record[3]
             held.append(record)
         self._write_jobs(released)
         self._decisions.extend([instant_row(instant) for instant in simulation.take_instants()])
@@ -204,16 +207,13 @@ class Recorder:
         """Return the records of one instant as their rows are to come."""
         return sorted(self._held, key=lambda record: (record.job.number, record.attempt))
 
-    def _write_jobs(self, records: Iterable[JobRecord]) -> None:
-        spill, name = self._spill, self._workload_name
-        rows = []
-        for record in records:
-            rows.append(job_row(record, name))
-            job, _, start, end, _, _, last, _ = record
-            spill.submitted(job.submit)
-            if last and start is not None and end is not None:
-                spill.ran(start - job.submit, end - start, end)
-        self._jobs.extend(rows)
+    def _write_jobs(self, records: Sequence[JobRecord]) -> None:
+        name = self._workload_name
+        # By position: of a name each of these would cost a call.
+        self._spill.note(
+            [(record[0].submit, record[2], record[3] if record[6] else None) for record in records]
+        )
+        self._jobs.extend([job_row(record, name) for record in records])
 
     def _write_times(self) -> None:
         spent, request = self._spent_us, self._request
@@ -223,10 +223,8 @@ class Recorder:
             spent["dispatcher"] += dispatcher_us
             spent["server"] += server_us
             spent["wire"] += wire_us
-            rows.append(
-                f"{request},{format_seconds(now)},{dispatcher_us},{server_us},{wire_us},"
-                f"{memory or ''}"
-            )
+            instant = format_seconds(now) if now % MICROSECONDS else now // MICROSECONDS
+            rows.append(f"{request},{instant},{dispatcher_us},{server_us},{wire_us},{memory or ''}")
         self._request = request
         self._times.clear()
         self._timing.extend(rows)
@@ -279,7 +277,7 @@ class Recorder:
         self._write_jobs(self._in_reading_order())
         if simulation.end is None:
             self._decisions.write(instant_row(simulation.current_instant()))
-        self._write_jobs(simulation.unfinished())
+        self._write_jobs(list(simulation.unfinished()))
 
     def _summary(
         self,

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Self
 from parley_server.quantities import MICROSECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 _BLOCK = 16_384
@@ -44,19 +44,20 @@ class Spill:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def submitted(self, submit: int) -> None:
-        """Note a submission, microseconds."""
-        if self.first is None or submit < self.first:
-            self.first = submit
-
-    def ran(self, wait: int, runtime: int, end: int) -> None:
-        """Note a job that ran to its end; all in microseconds."""
-        if self.last is None or end > self.last:
-            self.last = end
-        self.count += 1
-        pairs = self._pairs
-        pairs.append(wait / MICROSECONDS)
-        pairs.append(runtime / MICROSECONDS)
+    def note(self, jobs: Iterable[tuple[int, int | None, int | None]]) -> None:
+        """Note jobs: submission, and start and end of those that ran to their end; microseconds."""
+        first, last, pairs = self.first, self.last, self._pairs
+        before = len(pairs)
+        for submit, start, end in jobs:
+            if first is None or submit < first:
+                first = submit
+            if start is not None and end is not None:
+                if last is None or end > last:
+                    last = end
+                pairs.append((start - submit) / MICROSECONDS)
+                pairs.append((end - start) / MICROSECONDS)
+        self.first, self.last = first, last
+        self.count += (len(pairs) - before) // 2
         if len(pairs) >= 2 * _BLOCK:
             self._write()
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     Metric = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
 _SUBMIT = JOB_COLUMNS.index("submission_time")
-_EXECUTION = JOB_COLUMNS.index("execution_time")
 _WAIT = JOB_COLUMNS.index("waiting_time")
 _FINISH = JOB_COLUMNS.index("finish_time")
 _LAST = JOB_COLUMNS.index("last")
@@ -74,14 +73,15 @@ def described(spill: Spill) -> dict[str, Any]:
 def _read(jobs_csv: Path, spill: Spill) -> None:
     """Note every job of a file that ran to its end."""
     with jobs_csv.open(encoding="utf-8", newline="") as lines:
-        for row in _rows(islice(lines, 1, None)):
-            spill.submitted(parse_seconds(row[_SUBMIT]))
-            if row[_FINISH] and row[_LAST] == "1":
-                spill.ran(
-                    parse_seconds(row[_WAIT]),
-                    parse_seconds(row[_EXECUTION]),
-                    parse_seconds(row[_FINISH]),
-                )
+        spill.note(map(_times, _rows(islice(lines, 1, None))))
+
+
+def _times(row: list[str]) -> tuple[int, int | None, int | None]:
+    """Return submission, and start and end of a job that ran to its end."""
+    submit = parse_seconds(row[_SUBMIT])
+    if not row[_FINISH] or row[_LAST] != "1":
+        return submit, None, None
+    return submit, submit + parse_seconds(row[_WAIT]), parse_seconds(row[_FINISH])
 
 
 def _rows(lines: Iterator[str]) -> Iterator[list[str]]:

@@ -23,8 +23,8 @@ class SeenNames:
     def add(self, name: int | str) -> bool:
         """Add a name; whether it was new. O(1); a name is not the number that it spells."""
         if type(name) is int:
-            key: int | tuple[str, int] = name >> _PAGE_BITS
             number = name
+            key: int | tuple[str, int] = number >> _PAGE_BITS
         else:
             text = str(name)
             stem = text.rstrip("0123456789")

@@ -18,7 +18,7 @@ from parley_server.workload.sorting import Sorted
 from parley_server.workload.swf import SwfReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from parley_server.engine import Job
@@ -98,6 +98,7 @@ class WorkloadSource:
         self._exhausted = False
         # Where neither order nor cleaning comes between a line and its job: who makes that.
         self._plain: JobBuilder | None = None
+        self._plainly: Iterator[Job] = iter(())
         self._kept_back: Entry | None = None
 
     @property
@@ -135,19 +136,23 @@ class WorkloadSource:
             InputError: The file is cut off or damaged, a job stands twice, the file holds no job
                 at all, or a line is dropped under strict rules. The file is closed.
         """
+        job = next(self._plainly, None)
+        if job is not None:
+            return job
         try:
-            return self._next()
+            job = self._next()
         except BaseException:
             self.close()
             raise
+        if job is not None and self._plain is not None:
+            self._plainly = self._plain_jobs(self._plain)
+        return job
 
     def _next(self) -> Job | None:
         limit, report = self.rules.limit, self.report
         if self._exhausted or (limit is not None and self._given >= limit):
             self.close()
             return None
-        if self._plain is not None and (job := self._next_plain(self._plain)) is not None:
-            return job
         while (entry := self._in_order()) is not None:
             if entry.submit < self._last_submit:
                 self._drop("out_of_order", entry)
@@ -166,25 +171,31 @@ class WorkloadSource:
             raise InputError(self._nothing())
         return None
 
-    def _next_plain(self, builder: JobBuilder) -> Job | None:
-        """Return the next job if nothing is to be said of its line; keep the line, if there is."""
-        entry = self._reader.read()
-        if entry is None:
-            return None
-        submit = entry.submit
-        if submit >= self._last_submit and submit >= self.rules.origin:
-            job = builder.plain(entry, self._given)
-            if job is not None and self._seen.add(entry.name):
+    def _plain_jobs(self, builder: JobBuilder) -> Iterator[Job]:
+        """Yield jobs as long as nothing is to be said of their lines; keep the first other line."""
+        read, plain, add, report = self._reader.read, builder.plain, self._seen.add, self.report
+        limit, origin = self.rules.limit, self.rules.origin
+        try:
+            while (limit is None or self._given < limit) and (entry := read()) is not None:
+                name, submit = entry[:2]
+                job = None
+                if submit >= self._last_submit and submit >= origin:
+                    job = plain(entry, self._given)
+                if job is None or not add(name):
+                    self._kept_back = entry
+                    return
                 self._last_submit = submit
                 self._given += 1
-                self.report.kept += 1
-                return job
-        self._kept_back = entry
-        return None
+                report.kept += 1
+                yield job
+        except (Exception, KeyboardInterrupt):
+            self.close()
+            raise
 
     def close(self) -> None:
         """Let go of the file; there is no further job. May be called twice."""
         self._exhausted = True
+        self._plainly = iter(())
         if self._sorted is not None:
             self._sorted.close()
         self._reader.close()

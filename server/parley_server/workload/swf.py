@@ -259,8 +259,8 @@ class SwfReader:
         ):
             return None
         names = self._names.__getitem__
-        return map(
-            Entry,
+        # As Entry(...) would, without the call of Python that this is.
+        fields = zip(
             numbers[0],
             [seconds * MICROSECONDS for seconds in numbers[1]],
             [seconds * MICROSECONDS for seconds in numbers[3]],
@@ -281,6 +281,7 @@ class SwfReader:
             columns[6],
             repeat(NOTHING_MORE),
         )
+        return map(tuple.__new__, repeat(Entry), fields)
 
     def _lines(self, block: bytes) -> Iterator[Entry | bytes | Malformed]:
         if len(block) == LONGEST_LINE and block[-1:] != b"\n":

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from parley_client import ALLOCATORS, Cluster, NextFit, Shape, allocator_named
 from parley_client.job import Job
+from parley_client.spans import Merged, merged
 from tests.strategies import SHAPES, machines
 
 MIRROR = {shape: Shape(shape.per_chunk, shape.exclusive) for shape in SHAPES}
@@ -46,6 +47,8 @@ def test_asking_changes_nothing_and_every_place_is_one(name, groups, steps, seed
         assert (spans is not None) == cluster.fits(asked.shape, chunks)
         if spans is None:
             continue
+        if type(spans) is Merged:
+            assert merged(list(spans)) == spans
         room = cluster.room(asked.shape)
         ends = [-1, *(span.last for span in spans)]
         assert all(end < span.first <= span.last for end, span in zip(ends, spans, strict=False))
