@@ -341,26 +341,33 @@ def _too_many(most: int) -> ProtocolError:
     return ProtocolError("limit.length", f"more than {most} maps and arrays in one message")
 
 
+_HARMLESS = frozenset({str, bool, type(None)})
+"""Types whose every value is in the profile."""
+
+
 def _check_profile(value: Any, left: int, depth: int) -> None:
     """Walk what a decoder lets through and the profile does not; *left* of *depth* may follow."""
     kind = type(value)
-    if kind is str or kind is bool or value is None:
-        return
-    if kind is int:
+    if kind is dict:
+        if not left:
+            raise _too_deep(depth)
+        for key, item in value.items():
+            if type(key) is not str:
+                raise ProtocolError("encoding.type", f"a key is a string, not {_called(key)}")
+            # Most items are settled here: a call for each would take most of the time.
+            if type(item) not in _HARMLESS:
+                _check_profile(item, left - 1, depth)
+    elif kind is int:
         if not -MAX_INTEGER <= value <= MAX_INTEGER:
             raise ProtocolError("encoding.type", f"the integer {value} is beyond 2^53 - 1")
     elif kind is list:
         if not left:
             raise _too_deep(depth)
         for item in value:
-            _check_profile(item, left - 1, depth)
-    elif kind is dict:
-        if not left:
-            raise _too_deep(depth)
-        for key, item in value.items():
-            if type(key) is not str:
-                raise ProtocolError("encoding.type", f"a key is a string, not {_called(key)}")
-            _check_profile(item, left - 1, depth)
+            if type(item) not in _HARMLESS:
+                _check_profile(item, left - 1, depth)
+    elif kind in _HARMLESS:
+        return
     elif kind is float:
         if not math.isfinite(value):
             raise ProtocolError("encoding.type", f"{value} is not in the profile")

@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 class Role(Enum):
     """The two sides."""
 
+    # By identity, which is what members are compared by: an enumeration's own hash is a call.
+    __hash__ = object.__hash__
+
     CLIENT = "client"
     SERVER = "server"
 
 
 class State(Enum):
     """Where a session stands; each state belongs to the side whose turn it is."""
+
+    __hash__ = object.__hash__
 
     NEW = "new"
     GREETED = "greeted"

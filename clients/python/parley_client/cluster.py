@@ -227,6 +227,9 @@ class Cluster:
             return None
         if shape.exclusive:
             return Merged(room.runs(0, self.node_count - 1, chunks))
+        if chunks == 1:
+            node = room.usable.find(1)
+            return Merged((_made(Span, (node, node, 1)),))
         return room.lowest(chunks)
 
     def kinds_of_nodes(self, shape: Shape) -> tuple[bool, ...]:

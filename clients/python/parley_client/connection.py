@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import zmq
 
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 
 _TICK_MS = 1000
 """How often a waiting client looks whether its server is still there, milliseconds."""
+
+# An enumeration takes as long to name its member as a call does.
+_CLIENT: Final = Role.CLIENT
+_SERVER: Final = Role.SERVER
 
 
 class ConnectionLost(ClientError):
@@ -250,7 +254,7 @@ class _Connection:
             ConnectionLost: None came.
             ServerRefused: An error came, or something that is not the protocol.
         """
-        self._conversation.follow(Role.CLIENT, kind)
+        self._conversation.follow(_CLIENT, kind)
         message = {**self._envelope, "type": kind, "body": body}
         if kind != "hello":
             message["re"] = self._re if re is None else re
@@ -271,7 +275,7 @@ class _Connection:
             message = read_server_message(decode(frames[-1], FROM_SERVER))
             if message["type"] == "error":
                 raise ServerRefused(_told(message), message["body"]["code"])
-            self._conversation.follow(Role.SERVER, message["type"])
+            self._conversation.follow(_SERVER, message["type"])
         except ProtocolError as error:
             raise ServerRefused(f"the server does not speak the protocol: {error}") from None
         self._re = message["seq"]

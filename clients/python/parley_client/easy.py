@@ -67,11 +67,17 @@ class Easy(Rule):
         self.backfill_order = self.order if backfill_order is None else order_of(backfill_order)
 
     @property
+    def _head_alone(self) -> bool:
+        """Whether the job that waits longest has the only reservation."""
+        return self.depth == 1 and isinstance(self.order, Fifo)
+
+    @property
     def _indexed(self) -> bool:
         return super()._indexed and self.backfill_order.timeless
 
     def _begin(self, view: View) -> None:
         self._kinds = kinds_of(view)
+        self._newest = max((job.number for job in view.queue), default=-1)
         self._releases = Releases()
         self._ends: dict[int, int] = {}
         for running in view.running.values():
@@ -80,8 +86,12 @@ class Easy(Rule):
         self._lanes: Lanes | None = None
         # Pending, and in no lane yet: a job that starts as soon as it comes never is.
         self._fresh: dict[int, Job] = {}
+        # What the last pass left beside the head's reservation, until anything but time and
+        # jobs behind all others comes: so long, none that could not start then can start now.
+        self._left: OneReservation | None = None
+        self._passing = False
         if self._indexed:
-            alone = self.depth == 1 and isinstance(self.order, Fifo)
+            alone = self._head_alone
             self._heads = Line(view.queue) if alone else Heads(self.order, view.queue)
             self._lanes = Lanes(self.backfill_order)
             self._fresh = {job.number: job for job in view.queue}
@@ -91,20 +101,28 @@ class Easy(Rule):
         self._kinds.add(job)
         if self._heads is not None:
             self._heads.add(job)
+            if job.number < self._newest:
+                self._left = None
+            else:
+                self._newest = job.number
             self._fresh[job.number] = job
 
     def left(self, job: Job) -> None:
         """Forget a job."""
+        self._left = None
         self._kinds.remove(job)
         self._leave_lane(job)
 
     def started(self, running: RunningJob) -> None:
         """Take note of when a job is to end."""
+        if not self._passing:
+            self._left = None
         self._hold(running)
         self._leave_lane(running.job)
 
     def ended(self, running: RunningJob) -> None:
         """Forget a job."""
+        self._left = None
         self._kinds.remove(running.job)
         self._releases.remove(self._ends.pop(running.job.number), running.job.chunks)
 
@@ -122,8 +140,36 @@ class Easy(Rule):
         if job is None:
             return
         if not self._kinds.uniform:
+            self._left = None
             self._pass_on_nodes(view)
             return
+        self._passing = True
+        if self._nodes_changed:
+            self._nodes_changed, self._left = False, None
+        if self._left is not None and self._left.stands_at(view.now_us):
+            self._start_newcomers(view, self._left)
+        else:
+            self._pass_on_slots(job, view)
+        self._passing = False
+
+    def _start_newcomers(self, view: View, room: OneReservation) -> None:
+        """Start what came since the last pass and fits beside the reservation made there."""
+        if not room.free or self._lanes is None:
+            return
+        jobs = list(self._fresh.values())
+        if len(jobs) > 1:
+            jobs = in_order(jobs, self.backfill_order, view.now_us)
+        for job in jobs:
+            if planned_length(job) <= room.longest(job.chunks):
+                view.start(job)
+                room.take(job.chunks, planned_length(job))
+        for job in self._fresh.values():
+            self._lanes.add(job)
+        self._fresh.clear()
+
+    def _pass_on_slots(self, job: Job, view: View) -> None:
+        """Make a pass where counting tells what fits; *job* is one of those that wait."""
+        self._left = None
         room = self._room(view.cluster.available(job.shape), self._releases, view.now_us)
         if self._heads is None or self._lanes is None:
             self._scan_slots(view, room)
@@ -139,10 +185,12 @@ class Easy(Rule):
 
         self._heads.offer(take, refusals=self.depth)
         if room.free:
-            for job in self._fresh.values():
-                self._lanes.add(job)
+            for fresh in self._fresh.values():
+                self._lanes.add(fresh)
             self._fresh.clear()
             self._lanes.start(room, start)
+        if self._head_alone and isinstance(room, OneReservation) and len(view.queue):
+            self._left = room
 
     def _room(self, free: int, releases: Releases, now: int) -> Slots:
         if self.depth == 1:

@@ -70,7 +70,7 @@ class Releases:
         All releases of one instant count together, and those that are overdue come one second
         from now. If there never are so many, the instant is `NEVER`.
         """
-        if self._blocks[0] and self._blocks[0][0] <= now:
+        if self.overdue(now):
             return self._earliest_overdue(slots, now)
         missing = slots
         for block, held in zip(self._blocks, self._sums, strict=True):
@@ -82,6 +82,11 @@ class Releases:
                 if missing <= 0:
                     return end, -missing
         return NEVER, 0
+
+    def overdue(self, now: int) -> bool:
+        """Whether any slots were to come back by now."""
+        first = self._blocks[0]
+        return bool(first) and first[0] <= now
 
     def items(self, now: int) -> list[tuple[int, int]]:
         """Return (instant after now, slots), ascending, each instant once."""
@@ -101,7 +106,8 @@ class Releases:
         return NEVER, 0
 
     def _index(self, end: int) -> int:
-        return min(bisect_left(self._lasts, end), len(self._blocks) - 1)
+        most = len(self._blocks) - 1
+        return min(bisect_left(self._lasts, end), most) if most else 0
 
     def _split(self, index: int) -> None:
         block = self._blocks[index]

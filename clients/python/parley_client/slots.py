@@ -92,6 +92,16 @@ class OneReservation:
         self._now = now
         self._until_shadow = FOREVER
 
+    def stands_at(self, now: int) -> bool:
+        """Move on to an instant; whether the reservation is still that of a pass made there.
+
+        It is if no job has ended or started but by `take`, unless one is overdue by then: such
+        a job is taken to end a second later whenever one looks.
+        """
+        self._now = now
+        self._until_shadow = self.shadow_us - now if self.shadow_us < FOREVER else FOREVER
+        return not self._releases.overdue(now)
+
     def longest(self, slots: int) -> int:
         """Return how long a job of so many slots may be to start now without delaying the head."""
         if slots > self.free:

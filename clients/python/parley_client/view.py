@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from parley_protocol.messages import (
         DecisionDict,
         DecisionRequestBody,
+        EventDict,
         JobDict,
         NewJobDict,
         OutcomeDict,
@@ -189,12 +190,13 @@ class View:
         Raises:
             ClientError: The job is not pending.
         """
-        self._require_pending(job)
+        number = job.number
+        if self.queue.get(number) is not job:
+            self._require_pending(job)
         self._take_from_queue(job)
-        self._decide(
-            {"id": len(self._decisions), "kind": "reject", "job": job.number, "reason": reason},
-            job,
-        )
+        decisions = self._decisions
+        decisions.append({"id": len(decisions), "kind": "reject", "job": number, "reason": reason})
+        self._sent.append(("reject", job, (), 0, 0))
 
     def kill(self, job: Job) -> None:
         """End a running job at this instant; its nodes are free when its end is told."""
@@ -319,16 +321,15 @@ class View:
             self._load(state)
             for event in events:
                 follow(event, told=True)
-        elif outcomes and any("at_us" in outcome for outcome in outcomes):
-            self._catch_up(outcomes, events)
         else:
-            # Backwards: a decision about a job may stand on one before it.
-            for outcome in reversed(outcomes):
-                if outcome["status"] != "applied":
-                    self._undo(self._sent_as(outcome), str(outcome.get("code")))
-                    self.rejected.insert(0, outcome)
-            for event in events:
-                follow(event, told=False)
+            for outcome in outcomes:
+                # Nearly always there is nothing more to say: an id, and that it was applied.
+                if len(outcome) > 2 or outcome["status"] != "applied":
+                    self._follow_with(outcomes, events)
+                    break
+            else:
+                for event in events:
+                    follow(event, told=False)
         self._sent.clear()
         digest = request.get("state_digest")
         if digest is not None and digest != self.digest():
@@ -336,6 +337,19 @@ class View:
                 f"the mirror has drifted: at {self.now_us} us the server's state is another "
                 f"(digest {digest[:12]}..., here {self.digest()[:12]}...)"
             )
+
+    def _follow_with(self, outcomes: Sequence[OutcomeDict], events: Sequence[EventDict]) -> None:
+        """Take in outcomes that say more than that all went well, and the events behind them."""
+        if any("at_us" in outcome for outcome in outcomes):
+            self._catch_up(outcomes, events)
+            return
+        # Backwards: a decision about a job may stand on one before it.
+        for outcome in reversed(outcomes):
+            if outcome["status"] != "applied":
+                self._undo(self._sent_as(outcome), str(outcome.get("code")))
+                self.rejected.insert(0, outcome)
+        for event in events:
+            self._follow(event, told=False)
 
     def digest(self) -> str:
         """Return the digest of the state as it is known here; O(jobs + nodes)."""

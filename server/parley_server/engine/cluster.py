@@ -324,7 +324,9 @@ class Cluster:
         Raises:
             DecisionError: It cannot, with the cause.
         """
-        self._check(job, allocation)
+        demand, _ = self._check_form(job, allocation)
+        for first, last, chunks in allocation[0]:
+            self._check_room(demand, first, last, chunks)
 
     def occupy(self, job: Job, allocation: Allocation) -> Allocation:
         """Put the job where somebody else placed it; return the allocation's one spelling.
@@ -332,10 +334,31 @@ class Cluster:
         Raises:
             DecisionError: It cannot go there, with the cause; nothing has changed.
         """
-        demand, plain = self._check(job, allocation)
-        chosen = allocation if plain else tuple([merged(spans) for spans in allocation])
-        self._put(chosen[0], demand, 1)
-        return chosen
+        demand, plain = self._check_form(job, allocation)
+        spans = allocation[0]
+        nodes, loads, free = self._nodes, self._loads, self.free
+        for index, (first, last, chunks) in enumerate(spans):
+            load = loads[nodes[first]]
+            count = last + 1 - first
+            step = load.steps.get((demand, chunks))
+            if step is None or (count > 1 and nodes[first : last + 1] != load.cell * count):
+                try:
+                    self._check_room(demand, first, last, chunks)
+                except DecisionError:
+                    self._put(spans[:index], demand, -1)
+                    raise
+                self._put(spans[index : index + 1], demand, 1)
+                nodes = self._nodes
+                continue
+            # It was taken before: there is room, and no need to ask.
+            after, changes = step
+            if count == 1:
+                nodes[first] = after.number
+            else:
+                nodes[first : last + 1] = after.cell * count
+            for kind, amount in changes:
+                free[kind] += count * amount
+        return allocation if plain else (merged(spans),)
 
     def take(self, job: Job, allocation: Allocation) -> None:
         """Put the job on nodes that were checked or placed just now."""
@@ -347,11 +370,11 @@ class Cluster:
         for group, spans in zip(job.request, allocation, strict=True):
             self._put(spans, self._demands.get(group.shape) or self._demand(group.shape), -1)
 
-    def _check(self, job: Job, allocation: Allocation) -> tuple[_Demand, bool]:
-        """Check an allocation; return what is asked for, and whether its spans are merged.
+    def _check_form(self, job: Job, allocation: Allocation) -> tuple[_Demand, bool]:
+        """Check an allocation but for room; return what is asked for, and if spans are merged.
 
         Raises:
-            DecisionError: The job cannot go there.
+            DecisionError: It is none, or none of this job.
         """
         if len(allocation) != len(job.request):
             raise WrongGroupCount(job.number, len(job.request), len(allocation))
@@ -372,14 +395,6 @@ class Cluster:
         if given != group.chunks:
             error = TooFewChunks if given < group.chunks else TooManyChunks
             raise error(job.number, group.chunks, given)
-        nodes, loads = self._nodes, self._loads
-        for first, last, chunks in spans:
-            load = loads[nodes[first]]
-            # Mostly all nodes are of one load, which such a chunk was tried on before.
-            if load.room.get(demand, 0) < chunks or (
-                last > first and nodes[first : last + 1] != load.cell * (last + 1 - first)
-            ):
-                self._check_room(demand, first, last, chunks)
         return demand, plain
 
     def _ask(self, request: tuple[ChunkGroup, ...]) -> Asked:

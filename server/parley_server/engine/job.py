@@ -28,6 +28,9 @@ class JobState(Enum):
     def __init__(self, word: str) -> None:
         self.word = word
 
+    # By identity, which is what members are compared by: an enumeration's own hash is a call.
+    __hash__ = object.__hash__
+
     LOADED = "loaded"
     PENDING = "pending"
     RUNNING = "running"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from parley_protocol.codec import decode, dialect_of, encode, read_client_message
 from parley_protocol.conversation import Role, State
@@ -32,6 +32,11 @@ _TICK_NS = TICK_MS * 1_000_000
 """How often deadlines and child processes are looked at, nanoseconds."""
 
 _MOST_STRANGERS = 1024
+
+# An enumeration takes as long to name its member as a call does.
+_CLIENT: Final = Role.CLIENT
+_SERVER: Final = Role.SERVER
+_RUNNING: Final = State.RUNNING
 
 
 class Router:
@@ -182,7 +187,7 @@ class Router:
         if transcript is not None:
             transcript.token = peer.session.token
             transcript.note("<", frame, message, now_us=peer.now)
-        peer.conversation.follow(Role.CLIENT, "hello")
+        peer.conversation.follow(_CLIENT, "hello")
         self._say(peer, "welcome", welcome)
         self._await(peer)
 
@@ -198,7 +203,7 @@ class Router:
             self._on_reply(peer, message)
             return
         self._tell("<", kind, message["body"])
-        peer.conversation.follow(Role.CLIENT, kind)
+        peer.conversation.follow(_CLIENT, kind)
         match message["type"]:
             case "ready":
                 self._on_ready(peer)
@@ -230,7 +235,7 @@ class Router:
         self._tell("<", "decision.reply", body)
         round_trip_us = (arrived - peer.asked_ns) // 1000
         peer.charged_us = peer.session.reply(body, wall_us=round_trip_us)
-        peer.conversation.follow(Role.CLIENT, "decision.reply")
+        peer.conversation.follow(_CLIENT, "decision.reply")
         dispatcher_us = min(body.get("compute_us") or 0, round_trip_us)
         peer.hosted.sink.timed(
             peer.now,
@@ -288,15 +293,15 @@ class Router:
             self._runnable.append(peer)
         elif "reason" in message:
             self._end(peer, message)
-        elif peer.conversation.state is State.RUNNING and peer.overdue is None:
+        elif peer.conversation.state is _RUNNING and peer.overdue is None:
             self._ask(peer, message)
         else:
             self._keep(peer, message["now_us"])
 
     def _ask(self, peer: Peer, request: Any) -> None:
         """Send a request; the conversation has come to where it waits for the reply."""
-        if peer.conversation.state is State.RUNNING:
-            peer.conversation.follow(Role.SERVER, "decision.request")
+        if peer.conversation.state is _RUNNING:
+            peer.conversation.follow(_SERVER, "decision.request")
         peer.now = request["now_us"]
         self._post(peer, "decision.request", request)
         peer.asked_ns = time.perf_counter_ns()
@@ -305,8 +310,8 @@ class Router:
     def _keep(self, peer: Peer, now_us: int) -> None:
         """Leave a request unsent until its peer has spoken: it was late, or is being replaced."""
         peer.now = now_us
-        if peer.conversation.state is State.RUNNING and not peer.detached:
-            peer.conversation.follow(Role.SERVER, "decision.request")
+        if peer.conversation.state is _RUNNING and not peer.detached:
+            peer.conversation.follow(_SERVER, "decision.request")
             self._extend(peer)
 
     def _end(self, peer: Peer, body: Any) -> None:
@@ -317,7 +322,7 @@ class Router:
             peer.session.require_completed()
         except RunFailed as error:
             failure = error
-        if peer.conversation.state is State.RUNNING and peer.overdue is None:
+        if peer.conversation.state is _RUNNING and peer.overdue is None:
             self._say(peer, "session.end", body)
         elif not peer.detached:
             peer.farewell = body
@@ -413,13 +418,13 @@ class Router:
         if peer.overdue is None:
             peer.overdue = peer.awaited
         peer.suspect = False
-        peer.conversation.follow(Role.CLIENT, "decision.reply")
+        peer.conversation.follow(_CLIENT, "decision.reply")
         self._runnable.append(peer)
 
     # ------------------------------------------------------------------ sending
 
     def _say(self, peer: Peer, kind: str, body: Any) -> None:
-        peer.conversation.follow(Role.SERVER, kind)
+        peer.conversation.follow(_SERVER, kind)
         self._post(peer, kind, body)
 
     def _post(self, peer: Peer, kind: str, body: Any) -> None:
