@@ -27,11 +27,12 @@ class Agenda:
 
     Attributes:
         entries: The heap, to be looked at: its first entry is the next, be it void.
+        void: How many entries stand for nothing any more.
     """
 
     def __init__(self) -> None:
         self.entries: list[tuple[Instant, Rank, int, int]] = []
-        self._void = 0
+        self.void = 0
         self._given = 0
         self._timers: dict[int, int] = {}
 
@@ -39,7 +40,7 @@ class Agenda:
         """Return a copy that shares nothing that changes."""
         twin = Agenda()
         twin.entries = self.entries.copy()
-        twin._void = self._void
+        twin.void = self.void
         twin._given = self._given
         twin._timers = self._timers.copy()
         return twin
@@ -56,8 +57,8 @@ class Agenda:
 
     def forget_end(self, running: Mapping[int, RunningJob]) -> None:
         """Note that an end will not come: its job has another, or is gone already."""
-        self._void += 1
-        if self._void > 64 + len(self.entries) // 2:
+        self.void += 1
+        if self.void > 64 + len(self.entries) // 2:
             self._sweep(running)
 
     def enter_change(self, at: Instant, order: int, index: int) -> None:
@@ -83,10 +84,10 @@ class Agenda:
         """Return when the next entry is due, or None."""
         entries = self.entries
         while entries:
-            if not self._void or self._is_due(entries[0], running):
+            if not self.void or self._is_due(entries[0], running):
                 return entries[0][0]
             heappop(entries)
-            self._void -= 1
+            self.void -= 1
         return None
 
     def pop_end(self, at: Instant, running: Mapping[int, RunningJob]) -> RunningJob | None:
@@ -97,7 +98,7 @@ class Agenda:
             job = running.get(number)
             if job is not None and job.ticket == ticket:
                 return job
-            self._void -= 1
+            self.void -= 1
         return None
 
     def pop_change(self, at: Instant) -> int | None:
@@ -122,7 +123,7 @@ class Agenda:
             if self._timers.get(timer) == order:
                 del self._timers[timer]
                 return timer
-            self._void -= 1
+            self.void -= 1
         return None
 
     def _is_due(
@@ -138,4 +139,4 @@ class Agenda:
     def _sweep(self, running: Mapping[int, RunningJob]) -> None:
         self.entries = [entry for entry in self.entries if self._is_due(entry, running)]
         heapify(self.entries)
-        self._void = 0
+        self.void = 0

@@ -190,17 +190,18 @@ class Simulation(World):
                 return self._ask()
             if at > self.now:
                 self._turn_to(at)
-            before = self._instant.events
+            instant = self._instant
+            before = instant.events
             wanted = self._happen(at)
             deferred = self._deferred
             if deferred is not None:
                 if deferred.at == at:
                     self._take_effect(deferred)
                     return PAUSED
-            elif wanted and self._worth_asking():
+            elif wanted and (self._ask_always or self._worth_asking()):
                 return self._ask()
             if budget is not None:
-                budget -= self._instant.events - before
+                budget -= instant.events - before
                 if budget <= 0:
                     return PAUSED
         if (self._took_effect and self._tell_at_once()) or (
@@ -283,7 +284,12 @@ class Simulation(World):
             self.pending or self.running or self._brought or self._deferred
         ):
             return None
-        at = self._agenda.next_instant(self.running)
+        agenda = self._agenda
+        at: Instant | None
+        if agenda.void:
+            at = agenda.next_instant(self.running)
+        else:
+            at = agenda.entries[0][0] if agenda.entries else None
         if upcoming is not None and (at is None or upcoming.submit < at):
             at = upcoming.submit
         deferred = self._deferred
@@ -323,12 +329,9 @@ class Simulation(World):
     # ------------------------------------------------------------------ asking
 
     def _worth_asking(self) -> bool:
-        return (
-            self._ask_always
-            or self._timer_fired
-            or self.refused
-            or (self._demand is not None and self._demand.within(self.cluster.free))
-        )
+        if self._demand is not None and self._demand.within(self.cluster.free):
+            return True
+        return self._ask_always or self._timer_fired or self.refused
 
     def _tell_at_once(self) -> bool:
         """Whether what happened while decisions were on their way is to be told now."""

@@ -322,7 +322,9 @@ class World:
         else:
             chosen = cluster.occupy(job, allocation)
         self._leave_queue(job)
-        end, final = self._end_of(job, now, now + job.runtime)
+        end, final = now + job.runtime, _COMPLETED
+        if self._kills:
+            end, final = self._end_of(job, now, end)
         running = self.running[number] = RunningJob(
             job,
             now,
@@ -418,10 +420,10 @@ class World:
     def _leave_queue(self, job: Job) -> None:
         del self.pending[job.number]
         self.counts.pending -= 1
-        if job.number in self.holds:
+        if self.holds and job.number in self.holds:
             self.holds.remove(job.number)
         elif self._demand is not None:
-            self._demand.remove(self.cluster.total(job.request))
+            self._demand.remove(self.cluster.asked(job.request).total)
 
     def _weigh(self, job: Job) -> None:
         """Take into account that a job could be started that could not."""

@@ -160,8 +160,10 @@ def job_row(record: JobRecord, workload_name: str) -> str:
 
 def instant_row(record: InstantRecord) -> str:
     """Return the row of one instant."""
-    at = record.instant
-    instant = format_seconds(at) if at % _SECOND else at // _SECOND
+    instant: int | str
+    instant, part = divmod(record.instant, _SECOND)
+    if part:
+        instant = format_seconds(record.instant)
     return (
         f"{instant},{record.queue_length},{record.running},{record.events},"
         f"{record.requests},{record.decisions},{record.rejected}"
