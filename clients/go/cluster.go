@@ -218,7 +218,7 @@ func (c *Cluster) count(room *room, node int64) int64 {
 		}
 		count = min(count, free/asked.Amount)
 	}
-	return count
+	return max(0, count)
 }
 
 // Fork returns a copy that shares nothing that changes, to try out on it what is to come.

@@ -217,8 +217,7 @@ func (s *session) answer(view *View, body value) (string, value, error) {
 	if view.left {
 		return s.ask("bye", ByeBody{Reason: said(view.reason)}, s.seq)
 	}
-	reply := DecisionReplyBody{Decisions: view.decisions, StateVersion: request.StateVersion}
-	view.decisions = nil
+	reply := DecisionReplyBody{Decisions: view.TakeDecisions(), StateVersion: request.StateVersion}
 	keep := withinLimits(reply.Decisions, &s.welcome.Limits)
 	reply.Decisions, s.keptBack = reply.Decisions[:keep], reply.Decisions[keep:]
 	micros := time.Since(began).Microseconds()

@@ -1,6 +1,7 @@
 package parley
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -54,6 +55,8 @@ type View struct {
 
 // sent is a decision on its way, with what it takes to undo it and to do it again.
 type sent struct {
+	// id is what its outcome will repeat.
+	id       int64
 	decision Decision
 	job      *Job
 	spans    []Span
@@ -222,6 +225,7 @@ func said(text string) *string {
 func (v *View) id() int64 { return int64(len(v.decisions)) }
 
 func (v *View) decide(sent sent) {
+	sent.id = v.id()
 	v.decisions = append(v.decisions, sent.decision)
 	v.sent = append(v.sent, sent)
 }
@@ -353,10 +357,13 @@ func (v *View) settle(outcomes []Outcome) error {
 }
 
 func (v *View) sentAs(outcome Outcome) (sent, error) {
-	if outcome.ID >= int64(len(v.sent)) {
-		return sent{}, mirrorError("the server tells of decision %d, which was not sent", outcome.ID)
+	at, there := slices.BinarySearchFunc(v.sent, outcome.ID, func(s sent, id int64) int {
+		return cmp.Compare(s.id, id)
+	})
+	if there {
+		return v.sent[at], nil
 	}
-	return v.sent[outcome.ID], nil
+	return sent{}, mirrorError("the server tells of decision %d, which was not sent", outcome.ID)
 }
 
 func mirrorError(format string, arguments ...any) error {
@@ -642,4 +649,19 @@ func (v *View) shape(group ChunkGroup) *Shape {
 		v.shapes[string(key)] = shape
 	}
 	return shape
+}
+
+// NewView returns the view of a state at an instant, as a dispatcher sees it that is asked there:
+// for trying a rule without a server.
+func NewView(welcome *WelcomeBody, nowUS int64, state *State) (*View, error) {
+	view := newView(welcome)
+	view.NowUS = nowUS
+	return view, view.load(state)
+}
+
+// TakeDecisions hands over what was decided since the last call.
+func (v *View) TakeDecisions() []Decision {
+	decisions := v.decisions
+	v.decisions = nil
+	return decisions
 }
