@@ -30,6 +30,8 @@ mod queue;
 mod releases;
 mod rules;
 mod session;
+#[cfg(test)]
+mod tests;
 mod ticket;
 mod view;
 mod wire;

@@ -646,3 +646,20 @@ impl View {
 fn mirror(text: String) -> Error {
     Error::Mirror(text)
 }
+
+#[cfg(test)]
+impl View {
+    /// Lets the last decision have another id, as a recorded dispatcher numbered it.
+    pub(crate) fn renumber_last(&mut self, id: u64) {
+        if let Some(sent) = self.sent.last_mut() {
+            sent.id = id;
+        }
+    }
+
+    /// Lets a job be pending that nobody submitted.
+    pub(crate) fn queue_up(&mut self, wire: &JobDescription) -> Rc<Job> {
+        let job = self.job(wire).expect("one group");
+        self.join(Rc::clone(&job));
+        job
+    }
+}
