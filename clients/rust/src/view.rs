@@ -39,13 +39,16 @@ pub struct View {
     pub welcome: Rc<WelcomeBody>,
     /// Pending and running jobs by the kind of slot that they ask for.
     kinds: HashMap<Kind, usize>,
-    shapes: HashMap<(bool, Vec<(String, u64)>), Rc<Shape>>,
+    shapes: HashMap<Asked, Rc<Shape>>,
     decisions: Vec<Decision>,
     sent: Vec<Sent>,
     timer: u64,
     wire: Option<Rc<RefCell<Wire>>>,
     pub(crate) leaving: Option<Option<String>>,
 }
+
+/// Whether chunks are exclusive, and what each asks for.
+type Asked = (bool, Vec<(String, u64)>);
 
 /// What jobs compete for where nodes are slots: chunks of one shape, or whole nodes of the same
 /// groups.

@@ -39,8 +39,7 @@ fn fields_of<'de, T: Deserialize<'de>>() -> BTreeSet<&'static str> {
     fields.into_iter().collect()
 }
 
-/// Whether a type can be read where one of its fields is absent, all others being as an example of
-/// a decision or message has them.
+/// Pairs of what the schemas call a type and the fields that it has here.
 macro_rules! definitions {
     ($($name:literal: $type:ty),* $(,)?) => { vec![$(($name, fields_of::<$type>())),*] };
 }
