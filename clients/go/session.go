@@ -14,6 +14,9 @@ const Version = "1.0.0"
 // protocolVersion is the version of the protocol that is spoken here.
 const protocolVersion = "1.0"
 
+// mostNodes is more than any machine has; a mirror keeps some bytes for each.
+const mostNodes = 1 << 27
+
 // Dispatcher decides.
 type Dispatcher interface {
 	// Decide starts, rejects or kills jobs by way of the view. An error ends the session.
@@ -190,10 +193,27 @@ func (s *session) greet(until time.Time) error {
 	if s.welcome.Version != protocolVersion {
 		return malformed("version %q was not offered", s.welcome.Version)
 	}
+	if err := requireGroups(&s.welcome.Platform); err != nil {
+		return err
+	}
 	s.name, s.epoch, s.bytes = message.Session, message.Epoch, s.welcome.Limits.MessageBytes
 	s.ticket = &ticket{*message.Session, s.welcome.Token}
 	s.waitedFor = s.welcome.Policy.OnDisconnect == "wait"
 	return s.file.keep(s.ticket)
+}
+
+// requireGroups refuses a platform that is none, before a mirror of it is made.
+func requireGroups(platform *Platform) error {
+	if platform.NodeCount < 1 || platform.NodeCount > mostNodes {
+		return &ProtocolError{Path: "body.platform.node_count", Reason: "is no number of nodes"}
+	}
+	for i, group := range platform.Groups {
+		if group.First > group.Last || group.Last >= platform.NodeCount {
+			path := fmt.Sprintf("body.platform.groups.%d", i)
+			return &ProtocolError{Path: path, Reason: "is not of the nodes of the platform"}
+		}
+	}
+	return nil
 }
 
 // answer lets the dispatcher decide on a request, and returns what the server says to that.

@@ -233,6 +233,20 @@ func TestWhatIsAskedAsideIsAnswered(t *testing.T) {
 	}
 }
 
+func TestAPlatformThatIsNoneIsRefused(t *testing.T) {
+	for _, change := range [][2]string{
+		{`"node_count":1`, `"node_count":0`}, {`"node_count":1`, `"node_count":9007199254740991`},
+		{`"last":0`, `"last":1`}, {`"first":0`, `"first":1`},
+	} {
+		s := stage(t, "", strings.Replace(welcome("fail"), change[0], change[1], 1))
+		_, err := serveAt(s.endpoint)
+		var fault *ProtocolError
+		if !errors.As(err, &fault) || !strings.HasPrefix(fault.Path, "body.platform.") {
+			t.Errorf("%s: %v", change[1], err)
+		}
+	}
+}
+
 func TestWrongUsageIsTold(t *testing.T) {
 	t.Setenv("PARLEY_ENDPOINT", "")
 	broken := filepath.Join(t.TempDir(), "ticket")

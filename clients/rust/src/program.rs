@@ -42,8 +42,7 @@ fn attempt(name: &str, rule: Box<dyn Dispatcher>) -> Result<Option<String>> {
     Ok(if end.complete() { None } else { Some(end.reason) })
 }
 
-const HELP: &str = "\
-  --connect ENDPOINT    where the server listens; PARLEY_ENDPOINT if not given
+const HELP: &str = "  --connect ENDPOINT    where the server listens; PARLEY_ENDPOINT if not given
   --session-file PATH   keeps what it takes to go on after a crash; if it is there, go on
   --interval SECONDS    decide at multiples of so many seconds only
   --kill-overdue        first kill running jobs whose walltime is over

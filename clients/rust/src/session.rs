@@ -224,11 +224,19 @@ impl Session<'_> {
     }
 }
 
-/// Nodes of groups must be nodes of the platform.
+/// More than any machine has; a mirror keeps some bytes for each.
+const MOST_NODES: u64 = 1 << 27;
+
+/// Refuses a platform that is none, before a mirror of it is made.
 fn require_groups(platform: &Platform) -> Result<()> {
-    let outside = |group: &&NodeGroup| group.first > group.last || group.last >= platform.node_count;
-    match platform.groups.iter().find(outside) {
-        None if platform.node_count > 0 => Ok(()),
-        _ => Err(Error::Protocol("body.platform: groups that are not of its nodes".into())),
+    if !(1..=MOST_NODES).contains(&platform.node_count) {
+        return Err(Error::Protocol("body.platform.node_count: is no number of nodes".into()));
+    }
+    let outside = |group: &NodeGroup| group.first > group.last || group.last >= platform.node_count;
+    match platform.groups.iter().position(outside) {
+        None => Ok(()),
+        Some(at) => {
+            Err(Error::Protocol(format!("body.platform.groups.{at}: is not of the nodes of the platform")))
+        }
     }
 }

@@ -67,16 +67,18 @@ func parse(name string, rule parley.Dispatcher, arguments []string) (parley.Opti
 	options := parley.Options{Name: name, Ask: "actionable"}
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&options.Endpoint, "connect", "", "where the server listens; PARLEY_ENDPOINT if not given")
+	flags.StringVar(&options.Endpoint, "connect", "", "where the server listens, an `ENDPOINT`; PARLEY_ENDPOINT if not given")
 	flags.StringVar(&options.SessionFile, "session-file", "",
-		"keeps what it takes to go on after a crash; if it is there, go on")
-	interval := flags.String("interval", "", "decide at multiples of so many seconds only")
-	kill := flags.Bool("kill-overdue", false, "first kill running jobs whose walltime is over")
+		"the file at `PATH` keeps what it takes to go on after a crash; if it is there, go on")
+	interval := flags.String("interval", "", "decide at multiples of so many `SECONDS` only")
+	kill := flags.Bool("kill-overdue", false, "first kill running jobs whose walltime is over, in the order of their numbers")
 	err := flags.Parse(arguments)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Printf("usage: %s [options]\n", name)
-		flags.SetOutput(os.Stdout)
-		flags.PrintDefaults()
+		flags.VisitAll(func(option *flag.Flag) {
+			takes, text := flag.UnquoteUsage(option)
+			fmt.Printf("  %-22s %s\n", "--"+option.Name+" "+takes, text)
+		})
 		return options, rule, err
 	}
 	if err != nil {

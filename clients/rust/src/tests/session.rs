@@ -173,6 +173,24 @@ fn a_lost_server_is_told_where_it_does_not_wait() {
 }
 
 #[test]
+fn a_platform_that_is_none_is_refused() {
+    for (pointer, value) in [
+        ("/platform/node_count", 0),
+        ("/platform/node_count", (1 << 53) - 1),
+        ("/platform/groups/0/last", 1),
+        ("/platform/groups/0/first", 1),
+    ] {
+        let at = endpoint();
+        let (kind, mut body) = welcome("fail");
+        body.pointer_mut(pointer).map(|place| *place = json!(value)).expect(pointer);
+        let server = stage(&at, vec![(kind, body)]);
+        let error = serve_at(&at).unwrap_err();
+        assert!(matches!(&error, Error::Protocol(text) if text.starts_with("body.platform.")), "{error}");
+        server.join().expect("a server");
+    }
+}
+
+#[test]
 fn whoever_waits_is_woken_by_a_wish_to_stop() {
     let at = endpoint();
     let server = stage(&at, vec![welcome("wait"), request("state", state())]);
