@@ -175,8 +175,8 @@ fn a_lost_server_is_told_where_it_does_not_wait() {
 #[test]
 fn a_platform_that_is_none_is_refused() {
     for (pointer, value) in [
-        ("/platform/node_count", 0),
-        ("/platform/node_count", (1 << 53) - 1),
+        ("/platform/node_count", 0_u64),
+        ("/platform/node_count", (1_u64 << 53) - 1),
         ("/platform/groups/0/last", 1),
         ("/platform/groups/0/first", 1),
     ] {
