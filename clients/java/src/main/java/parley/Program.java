@@ -57,6 +57,15 @@ final class Program {
         } catch (ClientException error) {
             System.err.println(name + ": " + error.getMessage());
             return INCOMPLETE;
+        } catch (RuntimeException | LinkageError fault) {
+            // No fault of the user's: where it happened helps whoever mends it.
+            System.err.println(name + ": a fault of its own: " + fault + at(fault));
+            return INCOMPLETE;
         }
+    }
+
+    private static String at(Throwable fault) {
+        StackTraceElement[] trace = fault.getStackTrace();
+        return trace.length == 0 ? "" : " at " + trace[0];
     }
 }

@@ -10,10 +10,10 @@ import org.msgpack.core.MessageBufferPacker;
 import org.msgpack.core.MessageFormatException;
 import org.msgpack.core.MessageInsufficientBufferException;
 import org.msgpack.core.MessageIntegerOverflowException;
-import org.msgpack.core.MessageNeverUsedFormatException;
 import org.msgpack.core.MessagePack;
 import org.msgpack.core.MessageSizeException;
 import org.msgpack.core.MessageStringCodingException;
+import org.msgpack.core.MessageTypeException;
 import org.msgpack.core.MessageUnpacker;
 
 /**
@@ -116,9 +116,9 @@ public final class Codec {
             throw new ProtocolException("encoding.type", "a text is not valid UTF-8");
         } catch (MessageSizeException error) {
             throw new ProtocolException("limit.length", "a length beyond all bounds");
-        } catch (MessageNeverUsedFormatException error) {
-            throw new ProtocolException("encoding.malformed", "a byte that no value has");
         } catch (MessageFormatException error) {
+            throw new ProtocolException("encoding.malformed", "a byte that no value has");
+        } catch (MessageTypeException error) {
             throw new ProtocolException("encoding.type", "a key is a text");
         } catch (IOException impossible) {
             throw new IllegalStateException(impossible);

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadFeature;
 import com.fasterxml.jackson.core.io.JsonEOFException;
+import com.fasterxml.jackson.core.json.JsonReadFeature;
 import java.io.IOException;
 import java.io.StringWriter;
 import java.math.BigInteger;
@@ -29,18 +30,18 @@ public final class JsonText {
      * @throws ProtocolException it is none, or not of the profile
      */
     public static Map<String, Object> read(byte[] text) {
-        return Fields.asMap(value(text), "");
+        return read(text, DEPTH);
     }
 
-    /** Returns whatever value a text is, such as an array of them. */
-    public static Object value(byte[] text) {
+    /** The same with maps and arrays within each other to another depth than that of messages. */
+    public static Map<String, Object> read(byte[] text, int depth) {
         try (JsonParser parser = parser(text)) {
             parser.nextToken();
-            Object value = value(parser, DEPTH);
+            Object value = value(parser, depth);
             if (parser.nextToken() != null) {
                 throw new ProtocolException("encoding.trailing", "text follows the message");
             }
-            return value;
+            return Fields.asMap(value, "");
         } catch (JsonEOFException error) {
             throw Codec.truncated();
         } catch (JsonParseException error) {
@@ -73,6 +74,8 @@ public final class JsonText {
                     StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(text)).toString();
             return JsonFactory.builder()
                     .enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION)
+                    // Told apart from what is no JSON at all; they are refused as numbers.
+                    .enable(JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS)
                     .build()
                     .createParser(decoded);
         } catch (CharacterCodingException error) {
