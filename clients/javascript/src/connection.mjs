@@ -130,6 +130,8 @@ export class Connection {
   }
 
   #lose() {
+    // Before the welcome there is nothing to lose: the socket connects again by itself.
+    if (this.#outstanding === undefined) return
     this.#lost = new ConnectionLost(`the server at ${this.#endpoint} is gone`)
     this.#giveUp(this.#lost)
   }

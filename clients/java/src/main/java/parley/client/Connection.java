@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.Map;
 import org.zeromq.SocketType;
 import org.zeromq.ZContext;
-import org.zeromq.ZEvent;
 import org.zeromq.ZMQ;
 import org.zeromq.ZMQException;
 import parley.client.ClientException.ConnectionLost;
@@ -21,6 +20,9 @@ import parley.wire.ProtocolException;
 final class Connection implements AutoCloseable {
     /** How often who waits looks whether its server is still there. */
     private static final int TICK_MS = 500;
+
+    /** How long the two sockets may take to find out what they speak; then it connects again. */
+    private static final int HANDSHAKE_MS = 3000;
 
     private static final byte[] EMPTY = {};
 
@@ -46,6 +48,7 @@ final class Connection implements AutoCloseable {
         socket = context.createSocket(SocketType.DEALER);
         socket.setReceiveTimeOut(TICK_MS);
         socket.setSendTimeOut((int) patience.toMillis());
+        socket.setHandshakeIvl(HANDSHAKE_MS);
         socket.monitor("inproc://monitor", ZMQ.EVENT_DISCONNECTED);
         monitor = context.createSocket(SocketType.PAIR);
         monitor.connect("inproc://monitor");
@@ -68,6 +71,8 @@ final class Connection implements AutoCloseable {
 
     Message hello(Map<String, Object> body) {
         Message answer = ask("hello", body, "welcome");
+        // What was lost on the way here was made up for by connecting again.
+        while (ZMQ.Event.recv(monitor, ZMQ.DONTWAIT) != null) {}
         welcome = answer;
         outstanding = answer.seq();
         return answer;
@@ -180,7 +185,7 @@ final class Connection implements AutoCloseable {
     }
 
     private void lookForServer() {
-        while (ZEvent.recv(monitor, ZMQ.DONTWAIT) != null) {
+        while (ZMQ.Event.recv(monitor, ZMQ.DONTWAIT) != null) {
             if ((socket.getEvents() & ZMQ.Poller.POLLIN) == 0) {
                 throw new ConnectionLost("the server at " + endpoint + " is gone");
             }
