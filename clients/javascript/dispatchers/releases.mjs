@@ -56,17 +56,17 @@ export class Releases {
       if (overdue > 0 && endUs > overdueUs) {
         missing -= overdue
         overdue = 0
-        if (missing <= 0) return { atUs: overdueUs, extra: -missing }
+        if (missing <= 0) return { atUs: overdueUs, extra: 0 - missing }
       }
       missing -= this.#slotsAt(at)
       if (overdue > 0 && endUs === overdueUs) {
         missing -= overdue
         overdue = 0
       }
-      if (missing <= 0) return { atUs: endUs, extra: -missing }
+      if (missing <= 0) return { atUs: endUs, extra: 0 - missing }
     }
     missing -= overdue
-    if (overdue > 0 && missing <= 0) return { atUs: overdueUs, extra: -missing }
+    if (overdue > 0 && missing <= 0) return { atUs: overdueUs, extra: 0 - missing }
     return { atUs: NEVER, extra: 0 }
   }
 
