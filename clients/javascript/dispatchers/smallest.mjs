@@ -4,8 +4,13 @@
 import { decode, encode } from '@msgpack/msgpack'
 import { Request } from 'zeromq'
 
+const endpoint = process.env.PARLEY_ENDPOINT
+if (!endpoint) {
+  console.error('smallest: PARLEY_ENDPOINT is not set (parley run sets it)')
+  process.exit(2)
+}
 const socket = new Request()
-socket.connect(String(process.env.PARLEY_ENDPOINT))
+socket.connect(endpoint)
 let session = {}
 
 /**

@@ -96,9 +96,9 @@ class Session {
     const welcome = Welcome(answer.body, 'body')
     if (welcome.version !== VERSION) throw foreign(`version ${welcome.version} was chosen`)
     this.#resume = { session: answer.session, token: welcome.token }
-    this.#file.keep(this.#resume)
     this.waitedFor = welcome.policy.on_disconnect === 'wait'
     try {
+      this.#file.keep(this.#resume)
       return await this.#decide(connection, welcome)
     } catch (error) {
       const over =

@@ -22,9 +22,14 @@ public final class Smallest {
     }
 
     public static void main(String... arguments) throws Exception {
+        String endpoint = System.getenv("PARLEY_ENDPOINT");
+        if (endpoint == null) {
+            System.err.println("smallest: PARLEY_ENDPOINT is not set (parley run sets it)");
+            System.exit(2);
+        }
         try (ZContext context = new ZContext()) {
             ZMQ.Socket socket = context.createSocket(SocketType.REQ);
-            socket.connect(System.getenv("PARLEY_ENDPOINT"));
+            socket.connect(endpoint);
             Value end = new Smallest(socket).play();
             boolean refused = get(end, "type").toString().equals("error");
             Value last = get(get(end, "body"), refused ? "message" : "reason");

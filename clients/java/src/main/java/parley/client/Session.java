@@ -104,9 +104,9 @@ public final class Session {
             throw Connection.foreign("version " + welcome.version() + " was chosen");
         }
         resume = new Hello.Resume(answer.session(), welcome.token());
-        ticket.keep(resume);
         waitedFor = welcome.policy().onDisconnect().equals("wait");
         try {
+            ticket.keep(resume);
             return decide(connection, welcome);
         } catch (ServerRefused refused) {
             if (!refused.fatal) {
