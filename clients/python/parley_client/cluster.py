@@ -358,8 +358,9 @@ class Cluster:
                 for free, amount in amounts:
                     free[node] -= amount * change
         for known, room in self._rooms.items():
-            if known is shape:
-                # It takes so many chunks less: the one count that needs no division.
+            if known is shape and not room.stale:
+                # It takes so many chunks less: the one count that needs no division. Counts that
+                # are out of date cannot be led on, the total would lose what they are short of.
                 room.put(spans, sign)
             else:
                 room.stale += spans

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from parley_client import Cluster, FirstFit, Random, Shape
 from parley_client.job import Job
+from parley_client.spans import Span
 from parley_server import engine
 from parley_server.engine.errors import NoFit
 from tests.strategies import SHAPES, machines
@@ -138,3 +139,20 @@ def test_shapes_that_never_come_back_are_forgotten():
         assert cluster.available(shape) == 3 * (5000 // amount)
 
     assert len(cluster._rooms) <= 128
+
+
+def test_a_shape_that_was_crowded_out_is_counted_in_full_again():
+    cluster = Cluster([(2, {"core": 4, "gpu": 2})])
+    gpus, cores = Shape((("gpu", 1),), exclusive=False), Shape((("core", 4),), exclusive=False)
+    both = Shape((("core", 1), ("gpu", 1)), exclusive=False)
+    for shape in (gpus, cores, both):
+        cluster.available(shape)
+    node = (Span(0, 0, 1),)
+    cluster.take(cores, node)
+    crowded = cluster.available(both)
+    cluster.release(cores, node)
+    cluster.take(both, (Span(0, 0, 2),))
+    taken = cluster.available(both)
+    cluster.release(both, (Span(0, 0, 2),))
+
+    assert (crowded, taken, cluster.available(both)) == (2, 2, 4)
