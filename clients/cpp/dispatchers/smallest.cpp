@@ -1,6 +1,9 @@
 // First come, first served on whole nodes, with nothing of Parley's: ZeroMQ and MessagePack.
+//
+//     parley run SCENARIO -- clients/cpp/build/parley-smallest
 
 #include <cstdlib>
+#include <iostream>
 #include <map>
 #include <string>
 #include <vector>
@@ -8,55 +11,71 @@
 #include <msgpack.hpp>
 #include <zmq.hpp>
 
-using Map = std::map<std::string, msgpack::object>;
+using Value = msgpack::object;
+using Map = std::map<std::string, Value>;
+
+// A whole number may come as a float: that of the same value is meant.
+long number(const Value& value) { return static_cast<long>(value.as<double>()); }
 
 int main() {
+    const char* const endpoint = std::getenv("PARLEY_ENDPOINT");
+    if (endpoint == nullptr) return std::cerr << "set PARLEY_ENDPOINT\n", 2;
     zmq::context_t context;
     zmq::socket_t socket(context, zmq::socket_type::req);
-    socket.connect(std::getenv("PARLEY_ENDPOINT"));
-    msgpack::zone zone;
-    msgpack::object_handle last;
-    Map session, answer;
+    socket.connect(endpoint);
+    msgpack::object_handle received;  // what `message` and `body` point into
+    Map message, body;
+    std::string session;
+    long epoch = 0;
 
-    const auto ask = [&](const std::string& type, const Map& body) {
-        Map message = session;
-        message["v"] = msgpack::object(1, zone);
-        message["type"] = msgpack::object(type, zone);
-        message["body"] = msgpack::object(body, zone);
-        if (!session.empty()) message["re"] = answer["seq"];
-        msgpack::sbuffer out;
-        msgpack::pack(out, message);
-        (void)socket.send(zmq::buffer(out.data(), out.size()));
-        zmq::message_t in;
-        (void)socket.recv(in);
-        last = msgpack::unpack(in.data<char>(), in.size());
-        answer = last->as<Map>();
-        zone.clear();
-        return answer["body"].as<Map>();
+    const auto ask = [&](const std::string& type, const Map& said) {
+        msgpack::zone zone;
+        Map out{{"v", Value(1, zone)}, {"type", Value(type, zone)}, {"body", Value(said, zone)}};
+        if (type != "hello") {
+            out["session"] = Value(session, zone);
+            out["epoch"] = Value(epoch, zone);
+            out["re"] = Value(number(message["seq"]), zone);
+        }
+        msgpack::sbuffer bytes;
+        msgpack::pack(bytes, out);
+        socket.send(zmq::buffer(bytes.data(), bytes.size()), zmq::send_flags::none);
+        zmq::message_t frame;
+        (void)socket.recv(frame);
+        received = msgpack::unpack(frame.data<char>(), frame.size());
+        message = received->as<Map>();
+        body = message["body"].as<Map>();
+        return message["type"].as<std::string>();
     };
-    const auto object = [&](const auto& value) { return msgpack::object(value, zone); };
 
-    const Map me{{"name", object("smallest")}, {"version", object("1")}};
-    const Map can{{"state", object("snapshot")}};
-    ask("hello", {{"versions", object(std::vector<std::string>{"1.0"})},
-                  {"client", object(me)}, {"capabilities", object(can)}});
-    const msgpack::object_handle kept = msgpack::clone(answer["session"]);
-    session = {{"session", *kept}, {"epoch", answer["epoch"]}};
-    Map body = ask("ready", {});
-    while (answer["type"].as<std::string>() == "decision.request") {
+    msgpack::zone zone;
+    const auto value = [&](const auto& any) { return Value(any, zone); };
+    const Map me{{"name", value("smallest")}, {"version", value("1")}};
+    const Map can{{"state", value("snapshot")}};
+    std::string type = ask("hello", {{"versions", value(std::vector<std::string>{"1.0"})},
+                                     {"client", value(me)},
+                                     {"capabilities", value(can)}});
+    if (type == "welcome") {
+        session = message["session"].as<std::string>();
+        epoch = number(message["epoch"]);
+        type = ask("ready", {});
+    }
+    while (type == "decision.request") {
         Map state = body["state"].as<Map>();
         long free = 0;
-        for (const auto& run : state["nodes"].as<std::vector<std::vector<msgpack::object>>>()) {
-            if (run[2].as<Map>()["core"].as<long>() > 0) free += run[1].as<long>() - run[0].as<long>() + 1;
+        for (const auto& run : state["nodes"].as<std::vector<std::vector<Value>>>()) {
+            const bool idle = number(run[2].as<Map>()["core"]) > 0;
+            if (idle) free += number(run[1]) - number(run[0]) + 1;
         }
         std::vector<Map> starts;
         for (Map& job : state["pending"].as<std::vector<Map>>()) {
-            free -= job["request"].as<std::vector<Map>>()[0]["chunks"].as<long>();
+            free -= number(job["request"].as<std::vector<Map>>()[0]["chunks"]);
             if (free < 0) break;
-            starts.push_back({{"id", object(starts.size())}, {"kind", object("start")}, {"job", job["job"]}});
+            starts.push_back({{"id", value(starts.size())}, {"kind", value("start")}, {"job", job["job"]}});
         }
-        body = ask("decision.reply",
-                   {{"decisions", object(starts)}, {"state_version", body["state_version"]}});
+        type = ask("decision.reply", {{"decisions", value(starts)},
+                                      {"state_version", body["state_version"]}});
+        zone.clear();
     }
-    return answer["type"].as<std::string>() == "session.end" ? 0 : 1;
+    if (type == "error") std::cerr << body["message"].as<std::string>() << "\n";
+    return type == "session.end" && body["reason"].as<std::string>() == "completed" ? 0 : 1;
 }
