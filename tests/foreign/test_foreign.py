@@ -6,9 +6,11 @@ import json
 import random
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from parley_server.api import run
 from tests.foreign.languages import LANGUAGES, Language, require
 from tests.foreign.situations import scenario
 from tests.support import parley, shared
@@ -23,21 +25,22 @@ languages = pytest.mark.parametrize("language", LANGUAGES, ids=lambda language: 
 policies = pytest.mark.parametrize("policy", POLICIES)
 
 
-def run(out: Path, *arguments: object, command: list[str] | None = None) -> dict[str, bytes]:
+def outcome(out: Path, **settings: Any) -> dict[str, bytes]:
     """Return the results of a run, in process or by a command."""
-    more = () if command is None else ("--", *command)
-    process = parley("run", *arguments, "--out", out, "--quiet", *more, timeout=240)
-    assert process.returncode == 0, process.stderr
+    run(out=out, **settings)
     return results_of(out)
 
 
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory):
     """Return a function that gives the results of the reference in process, each run once."""
+    known: dict[str, dict[str, bytes]] = {}
 
-    @cache
-    def results(*arguments: object) -> dict[str, bytes]:
-        return run(tmp_path_factory.mktemp("reference") / "out", *arguments)
+    def results(**settings: Any) -> dict[str, bytes]:
+        key = repr(sorted(settings.items()))
+        if key not in known:
+            known[key] = outcome(tmp_path_factory.mktemp("reference") / "out", **settings)
+        return known[key]
 
     return results
 
@@ -94,13 +97,13 @@ def test_the_smallest_one_without_the_library_is_conformant(language: Language):
 # ---------------------------------------------------------------------- it decides alike
 
 
-SITUATIONS = {
-    "mixed": ({"seed": 1}, ()),
-    "one-kind": ({"seed": 2, "shapes": 2}, ()),
-    "killed": ({"seed": 3}, ("--on-overrun", "kill")),
-    "failing": ({"seed": 4, "failing": True}, ()),
-    "slow": ({"seed": 5, "failing": True}, ("--latency", "fixed:7s")),
-    "interval": ({"seed": 6}, ("--interval", "30s")),
+SITUATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "mixed": ({"seed": 1}, {}),
+    "one-kind": ({"seed": 2, "shapes": 2}, {}),
+    "killed": ({"seed": 3}, {"on_overrun": "kill"}),
+    "failing": ({"seed": 4, "failing": True}, {}),
+    "slow": ({"seed": 5, "failing": True}, {"session": {"latency": "fixed:7s"}}),
+    "interval": ({"seed": 6}, {"parameters": {"interval": "30s"}}),
 }
 
 
@@ -111,17 +114,20 @@ def test_it_decides_as_the_reference_whatever_happens(
     language: Language, policy, situation, reference, generated, tmp_path
 ):
     require(language)
-    made, flags = SITUATIONS[situation]
+    made, settings = SITUATIONS[situation]
     path = generated(**made)
-    expected = reference(path, *flags, "--policy", policy)
-    own = ["--interval", "30"] if "--interval" in flags else []
-    told = () if own else flags
+    expected = reference(scenario=path, policy=policy, **settings)
+    options = ["--interval", "30"] if "parameters" in settings else []
+    told = {name: value for name, value in settings.items() if name != "parameters"}
+    told["session"] = {**told.get("session", {}), "state_digest": True}
     record = tmp_path / "transcript.jsonl"
 
-    found = run(
+    found = outcome(
         tmp_path / "out",
-        *(path, *told, "--state-digest", "--transcript", record),
-        command=language.command(policy, *own),
+        scenario=path,
+        command=language.command(policy, *options),
+        transcript=record,
+        **told,
     )
 
     assert found == expected
@@ -130,21 +136,19 @@ def test_it_decides_as_the_reference_whatever_happens(
 
 
 @languages
-@policies
-def test_whole_nodes_of_a_trace_are_given_out_alike(
-    language: Language, policy, reference, tmp_path
-):
+def test_shared_nodes_are_filled_alike_by_a_trace(language: Language, reference, tmp_path):
     require(language)
     trace = shared("traces", "HPC2N-2002-2.2-cln.swf.gz")
-    flags = ("--swf", trace, "--nodes", 240, "--limit", 2000)
-    expected = reference(*flags, "--policy", policy)
+    settings = {"swf": trace, "nodes": 120, "per_node": {"core": 2}, "request": "processors"}
+    settings["limit"] = 4000
+    expected = reference(policy="fifo", **settings)
 
-    assert run(tmp_path / "out", *flags, command=language.command(policy)) == expected
+    assert outcome(tmp_path / "out", command=language.command("fifo"), **settings) == expected
 
 
-ARCHIVE = {
-    "KTH": ("KTH-SP2-1996-2.1-cln.swf.gz", ("--nodes", 100)),
-    "HPC2N": ("HPC2N-2002-2.2-cln.swf.gz", ("--nodes", 240, "--limit", 20_000)),
+ARCHIVE: dict[str, tuple[str, dict[str, Any]]] = {
+    "KTH": ("KTH-SP2-1996-2.1-cln.swf.gz", {"nodes": 100}),
+    "HPC2N": ("HPC2N-2002-2.2-cln.swf.gz", {"nodes": 240, "limit": 20_000}),
 }
 
 
@@ -155,32 +159,30 @@ def test_backfilling_of_archive_traces_is_the_same_to_the_last_byte(
 ):
     require(language)
     name, machine = ARCHIVE[trace]
-    flags = ("--swf", shared("traces", name), *machine)
-    expected = reference(*flags, "--policy", "easy")
+    settings = {"swf": shared("traces", name), **machine}
+    expected = reference(policy="easy", **settings)
 
-    assert run(tmp_path / "out", *flags, command=language.command("easy")) == expected
+    assert outcome(tmp_path / "out", command=language.command("easy"), **settings) == expected
 
 
-def test_with_timers_and_kills_all_languages_decide_alike(generated, tmp_path):
+@policies
+def test_with_timers_and_kills_all_languages_decide_alike(policy, generated, tmp_path):
     built = [language for language in LANGUAGES if language.missing() is None]
-    if len(built) < 2:
+    if len(built) < len(LANGUAGES):
         require(next(language for language in LANGUAGES if language not in built))
     path = generated(7, jobs=600)
-    options = ("--interval", "30", "--kill-overdue")
+    results = {
+        language.name: outcome(
+            tmp_path / language.name,
+            scenario=path,
+            command=language.command(policy, "--interval", "30", "--kill-overdue"),
+        )
+        for language in built
+    }
 
-    for policy in POLICIES:
-        results = {
-            language.name: run(
-                tmp_path / language.name / policy,
-                *(path, "--on-overrun", "run"),
-                command=language.command(policy, *options),
-            )
-            for language in built
-        }
-        first = next(iter(results.values()))
-
-        assert b"WALLTIME" in first["jobs.csv"] or b"KILLED" in first["jobs.csv"]
-        assert [name for name, found in results.items() if found != first] == []
+    first = next(iter(results.values()))
+    assert b"KILLED" in first["jobs.csv"]
+    assert [name for name, found in results.items() if found != first] == []
 
 
 # ---------------------------------------------------------------------- it comes back
@@ -192,7 +194,7 @@ def test_killed_at_any_moment_it_resumes_and_decides_as_if_undisturbed(
 ):
     require(language)
     path = generated(8, jobs=1500)
-    expected = reference(path, "--policy", "fifo")
+    expected = reference(scenario=path, policy="fifo")
     draw = random.Random(language.name)
     out = tmp_path / "out"
     flags = ("--on-disconnect", "wait", "--reconnect", "30s", "--restarts", 3, "--trace")
