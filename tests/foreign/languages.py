@@ -1,4 +1,7 @@
-"""The dispatchers in other languages: what each needs, how it is built, and how it is started."""
+"""The dispatchers in other languages: what each needs, how it is built, and how it is started.
+
+python -m tests.foreign.languages      # name, role and command of each, parted by tabs
+"""
 
 from __future__ import annotations
 
@@ -112,3 +115,9 @@ def require(language: Language) -> None:
     if os.environ.get("CI", "").lower() in {"1", "true", "yes"}:
         pytest.fail(missing)
     pytest.skip(missing)
+
+
+if __name__ == "__main__":
+    for _language in LANGUAGES:
+        for _role in ROLES:
+            print(_language.name, _role, " ".join(_language.programs[_role]), sep="\t")

@@ -47,17 +47,21 @@ void Easy::backfill_slots(View& view) {
     const Job& head = *view.queue().head();
     std::int64_t free = view.cluster().available(*head.shape);
     if (free == 0) return;
-    std::int64_t missing = head.chunks - free;
-    const Micros shadow = first_instant(
-        view, [&](const Running& running) { missing -= running.chunks; },
-        [&] { return missing <= 0; });
-    const Micros until_shadow = shadow - view.now_us();
-    // Slots that will be left at the shadow time when the head has started.
-    std::int64_t extra = std::max<std::int64_t>(-missing, 0);
+    std::optional<Micros> until_shadow;
+    std::int64_t extra = 0;  // slots that are left at the shadow time when the head has started
     const Queue& queue = view.queue();
     for (const Queue::Slot* slot = queue.slots_begin() + 1; slot != queue.slots_end(); ++slot) {
         if (slot->chunks > free) continue;
-        const bool beyond = slot->length_us > until_shadow;
+        if (!until_shadow) {
+            // Nothing has changed since the head did not fit: its time may be found as late as here.
+            std::int64_t missing = head.chunks - free;
+            const Micros shadow = first_instant(
+                view, [&](const Running& running) { missing -= running.chunks; },
+                [&] { return missing <= 0; });
+            until_shadow = shadow - view.now_us();
+            extra = std::max<std::int64_t>(-missing, 0);
+        }
+        const bool beyond = slot->length_us > *until_shadow;
         if (beyond && slot->chunks > extra) continue;
         free -= slot->chunks;
         if (beyond) extra -= slot->chunks;
@@ -73,7 +77,6 @@ void Easy::backfill_nodes(View& view) {
         const Job& job = *at;
         std::optional<Spans> spans = view.place(job);
         if (!spans) continue;
-        // Nothing has changed since the head did not fit: its time may be found as late as here.
         if (!shadow) shadow = shadow_on_nodes(view, head);
         if (view.now_us() + job.planned_length() > *shadow) {
             then_->take(*job.shape, *spans);
