@@ -70,7 +70,8 @@ int main() {
         for (Map& job : state["pending"].as<std::vector<Map>>()) {
             free -= number(job["request"].as<std::vector<Map>>()[0]["chunks"]);
             if (free < 0) break;
-            starts.push_back({{"id", value(starts.size())}, {"kind", value("start")}, {"job", job["job"]}});
+            const Value id = value(starts.size());
+            starts.push_back({{"id", id}, {"kind", value("start")}, {"job", job["job"]}});
         }
         type = ask("decision.reply", {{"decisions", value(starts)},
                                       {"state_version", body["state_version"]}});

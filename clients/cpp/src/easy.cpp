@@ -53,7 +53,7 @@ void Easy::backfill_slots(View& view) {
     for (const Queue::Slot* slot = queue.slots_begin() + 1; slot != queue.slots_end(); ++slot) {
         if (slot->chunks > free) continue;
         if (!until_shadow) {
-            // Nothing has changed since the head did not fit: its time may be found as late as here.
+            // Nothing has changed since the head did not fit: its time may be found here.
             std::int64_t missing = head.chunks - free;
             const Micros shadow = first_instant(
                 view, [&](const Running& running) { missing -= running.chunks; },

@@ -72,7 +72,8 @@ void View::start(const Job& job, Spans spans) {
     Job& mine = own(job, Job::Place::pending, "pending");
     queue_.remove(mine);
     run(mine, std::move(spans), now_us_);
-    decide(Start{next_id(), job.number, Allocation{mine.spans}}, {Sent::Kind::start, &mine, mine.spans});
+    decide(Start{next_id(), job.number, Allocation{mine.spans}},
+           {Sent::Kind::start, &mine, mine.spans});
 }
 
 void View::reject(const Job& job, std::optional<std::string> reason) {

@@ -21,7 +21,8 @@ parley::Event submitted(std::int64_t number, std::int64_t chunks, std::optional<
 std::vector<std::int64_t> started(View& view) {
     std::vector<std::int64_t> numbers;
     for (const parley::Decision& decision : view.take_decisions()) {
-        if (const auto* start = std::get_if<parley::Start>(&decision)) numbers.push_back(start->job);
+        const auto* start = std::get_if<parley::Start>(&decision);
+        if (start != nullptr) numbers.push_back(start->job);
     }
     return numbers;
 }
@@ -48,7 +49,7 @@ using Numbers = std::vector<std::int64_t>;
 
 }  // namespace
 
-TEST_CASE("behind the head a job starts that is over by the shadow time, at that very instant too") {
+TEST_CASE("behind the head a job starts that is over by the shadow time, or at it") {
     View view = busy(4, 3, 100 * s);
 
     CHECK(easy_at(view, 40 * s, {submitted(1, 4, 10 * s), submitted(2, 1, 61 * s),
@@ -116,7 +117,8 @@ TEST_CASE("counting slots and looking at the nodes decide alike") {
         for (Micros now_us = 0; now_us < 8 * s; now_us += upto(2) * s / 2) {
             std::vector<parley::Event> events;
             for (std::int64_t job = 0; job <= upto(2); ++job, ++number) {
-                events.push_back(submitted(number, 1 + upto(8), walltime(), {{"core", 1}}, exclusive));
+                const std::int64_t chunks = 1 + upto(8);
+                events.push_back(submitted(number, chunks, walltime(), {{"core", 1}}, exclusive));
             }
             auto other = events;
             // A job of another kind, which never fits: now only the nodes can tell.

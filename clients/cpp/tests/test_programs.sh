@@ -11,7 +11,8 @@ expect() {
     said=$("$@" 2>&1 >/dev/null)
     got=$?
     lines=$(printf '%s\n' "$said" | wc -l)
-    if [ "$got" -ne "$status" ] || [ "$lines" -ne 1 ] || ! printf '%s' "$said" | grep -q -- "$pattern"; then
+    if [ "$got" -ne "$status" ] || [ "$lines" -ne 1 ] ||
+        ! printf '%s' "$said" | grep -q -- "$pattern"; then
         printf 'wanted %s and "%s", got %s and "%s": %s\n' "$status" "$pattern" "$got" "$said" "$*"
         failed=1
     fi
@@ -28,6 +29,7 @@ for name in fifo easy; do
     done
     "$program" --help | grep -q -- --kill-overdue || { echo "$name: no help"; failed=1; }
     # Ctrl-C while nobody answers: 130, one line.
-    expect 130 "parley-$name: interrupted" timeout --preserve-status --signal=INT 1 "$program" --connect tcp://127.0.0.1:9
+    expect 130 "parley-$name: interrupted" \
+        timeout --preserve-status --signal=INT 1 "$program" --connect tcp://127.0.0.1:9
 done
 exit $failed

@@ -66,7 +66,8 @@ TEST_CASE("what takes time takes effect behind the events of its instant") {
     View view = two_pending();
     view.start(*view.find(0));
     (void)view.take_decisions();
-    auto request = request_at(3 * s, {parley::NodeDown{1 * s, {{0, 3}}}, parley::NodeUp{2 * s, {{0, 3}}}});
+    auto request = request_at(
+        3 * s, {parley::NodeDown{1 * s, {{0, 3}}}, parley::NodeUp{2 * s, {{0, 3}}}});
     request.outcomes = {outcome(0, "", 2 * s)};
 
     view.update(request);
