@@ -152,6 +152,7 @@ ARCHIVE: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.timeout(900)
 @languages
 @pytest.mark.parametrize("trace", ARCHIVE)
 def test_backfilling_of_archive_traces_is_the_same_to_the_last_byte(

@@ -90,6 +90,7 @@ void Connection::nobody() const {
 void Connection::receive(bool first) {
     const auto began = Clock::now();
     for (;;) {
+        if (options_.interrupted()) throw Interrupted("interrupted");
         try {
             bool more = true;
             while (more) {
@@ -99,7 +100,6 @@ void Connection::receive(bool first) {
             if (!more) return;
         } catch (const zmq::error_t& error) {
             if (error.num() != EINTR) throw;
-            if (options_.interrupted()) throw Interrupted("interrupted");
             continue;
         }
         if (!first) {

@@ -18,7 +18,8 @@ const Spans& only_group(const Allocation& allocation) {
 }
 
 /// Join neighbouring spans with equally many chunks a node; they must ascend.
-Spans merged(const Spans& spans) {
+Spans merged(Spans spans) {
+    if (spans.size() < 2) return spans;
     Spans joined;
     for (const Span& span : spans) {
         if (!joined.empty() && joined.back().last + 1 == span.first &&
@@ -71,7 +72,7 @@ bool View::start(const Job& job) {
 void View::start(const Job& job, Spans spans) {
     Job& mine = own(job, Job::Place::pending, "pending");
     queue_.remove(mine);
-    run(mine, std::move(spans), now_us_);
+    run(mine, merged(std::move(spans)), now_us_);
     decide(Start{next_id(), job.number, Allocation{mine.spans}},
            {Sent::Kind::start, &mine, mine.spans});
 }

@@ -76,6 +76,17 @@ TEST_CASE("what takes time takes effect behind the events of its instant") {
     CHECK(view.cluster().available(*view.find(1)->shape) == 2);
 }
 
+TEST_CASE("spans that could be one are one, however they are given") {
+    View view = two_pending();
+    View other = two_pending();
+
+    view.start(*view.find(0), {{1, 1, 1}, {2, 2, 1}});
+    other.start(*other.find(0), {{1, 2, 1}});
+
+    CHECK(view.find(0)->spans == parley::Spans{{1, 2, 1}});
+    CHECK(view.digest() == other.digest());
+}
+
 TEST_CASE("a requeued job has its old place in the queue") {
     View view = two_pending();
     view.start(*view.find(0));

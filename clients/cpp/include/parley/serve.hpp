@@ -21,7 +21,7 @@ struct Options {
     /// What to ask for beyond the defaults, and which scenario, where a server offers several.
     std::optional<Capabilities> capabilities;
     std::optional<std::string> scenario;
-    /// Is asked whenever a signal comes while waiting: whether to give up.
+    /// Is asked whenever something is waited for, and after a signal: whether to give up.
     std::function<bool()> interrupted = [] { return false; };
 };
 
