@@ -17,6 +17,11 @@ def digest_of(now_us: int, state: Mapping[str, Any]) -> str:
         now_us: The instant of the request.
         state: As in a `decision.request`.
     """
+    return sha256(digest_text(now_us, state).encode()).hexdigest()
+
+
+def digest_text(now_us: int, state: Mapping[str, Any]) -> str:
+    """Return the lines whose digest it is."""
     lines = [f"now {now_us}"]
     lines += (f"pending {number}" for number in sorted(job["job"] for job in state["pending"]))
     lines += (f"held {number}" for number in sorted(state["held"]))
@@ -39,4 +44,4 @@ def digest_of(now_us: int, state: Mapping[str, Any]) -> str:
     lines += (f"down {first}-{last}" for first, last in down)
     timers = sorted(state["timers"], key=lambda timer: int(timer["timer"]))
     lines += (f"timer {timer['timer']} {timer['at_us']}" for timer in timers)
-    return sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+    return "".join(f"{line}\n" for line in lines)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from parley_conformance import wire
+from parley_conformance.digest import digest_of, digest_text
 from parley_conformance.dispatchers.scenes import FAILING, PLAIN, SHARED
 from parley_conformance.machine import Machine, Plan
 from parley_conformance.stage import LIMITS
@@ -40,6 +41,116 @@ def codec_vectors() -> dict[str, Any]:
     """Return the vectors of the codec, as they are written to `vectors/codec.json`."""
     vectors = [*_valid(), *_invalid(), *_acceptable()]
     return {"vectors": 1, "protocol": PROTOCOL_VERSION, "verdicts": ABOUT, "frames": vectors}
+
+
+MOST = 2**53 - 1
+"""The greatest integer of the wire."""
+
+
+def digest_vectors() -> dict[str, Any]:
+    """Return states with their digests, as they are written to `vectors/digest.json`."""
+    return {
+        "vectors": 1,
+        "protocol": PROTOCOL_VERSION,
+        "states": [
+            {
+                "name": name,
+                "about": about,
+                "platform": _platform(groups),
+                "now_us": now_us,
+                "state": state,
+                "text": digest_text(now_us, state),
+                "digest": digest_of(now_us, state),
+            }
+            for name, about, groups, now_us, state in _states()
+        ],
+    }
+
+
+_Groups: TypeAlias = "Sequence[tuple[int, Mapping[str, int]]]"
+
+
+def _platform(groups: _Groups) -> dict[str, Any]:
+    described, first = [], 0
+    for count, capacity in groups:
+        last = first + count - 1
+        described.append({"name": "g", "first": first, "last": last, "capacity": dict(capacity)})
+        first = last + 1
+    return {"node_count": first, "groups": described}
+
+
+def _states() -> Iterator[tuple[str, str, _Groups, int, dict[str, Any]]]:
+    cores: _Groups = [(13, {"core": 2})]
+    yield (
+        *("empty", "nothing is pending, nothing runs, at time 0", cores, 0),
+        _state([[0, 12, {"core": 2}, "up"]]),
+    )
+    yield (
+        *("text", "the example of the text", [(4, {"core": 2, "gpu": 0}), (9, {"core": 2})]),
+        7_200_000_000,
+        _state(
+            [
+                *([0, 3, {"core": 1, "gpu": 0}, "up"], [4, 4, {"core": 0, "gpu": 0}, "down"]),
+                *([5, 5, {"core": 2, "gpu": 0}, "up"], [6, 7, {"core": 0, "gpu": 0}, "down"]),
+                *([8, 8, {"core": 2, "gpu": 0}, "up"], [9, 9, {"core": 0, "gpu": 0}, "up"]),
+                [10, 12, {"core": 2, "gpu": 0}, "up"],
+            ],
+            pending=[_job(12, 1)],
+            held=[12],
+            running=[_running(_job(7, 6), 3_600_000_000, [[0, 3, 1], [9, 9, 2]])],
+            timers=[{"timer": 1, "at_us": 9_000_000_000}],
+        ),
+    )
+    yield (
+        *("numbers", "by number, not as text: 9 before 10", cores, 10),
+        _state(
+            [[0, 12, {"core": 2}, "up"]],
+            pending=[_job(10, 1), _job(9, 1), _job(2**52, 1)],
+            held=[10, 9],
+            timers=[{"timer": 9, "at_us": 12}, {"timer": 10, "at_us": 11}],
+        ),
+    )
+    whole = [_running(_job(0, 2, exclusive=True), 0, [[0, 1, 1]])]
+    yield (
+        *("whole", "nothing is free on nodes that are taken whole", cores, 5),
+        _state([[0, 1, {"core": 0}, "up"], [2, 12, {"core": 2}, "up"]], running=whole),
+    )
+    nothing = [_running(_job(0, 3, {"core": 0}), 0, [[0, 0, 3]])]
+    yield (
+        *("nothing", "chunks that ask for 0 of what there is take nothing", cores, 5),
+        _state([[0, 12, {"core": 2}, "up"]], running=nothing),
+    )
+    yield (
+        *(
+            "sum",
+            "what is free in all is more than a double or 64 bits hold",
+        ),
+        *([(4096, {"memory": MOST})], 0),
+        _state([[0, 4095, {"memory": MOST}, "up"]]),
+    )
+    # By code points U+FF5E comes first; by the halves of UTF-16 it comes last.
+    names = {"\uff5e": 1, "\U0001f9ee": 2, "Z": 3, "a": 4, "\u00e9": 5}
+    yield (
+        *("names", "names of resources by code points, in UTF-8", [(1, names)], 0),
+        _state([[0, 0, names, "up"]]),
+    )
+
+
+def _state(nodes: Sequence[Any], **more: Any) -> dict[str, Any]:
+    empty = {"pending": [], "held": [], "running": [], "timers": [], "exhausted": False}
+    return {**empty, "nodes": nodes, **more}
+
+
+def _job(
+    number: int, chunks: int, per_chunk: Mapping[str, int] | None = None, *, exclusive: bool = False
+) -> dict[str, Any]:
+    amounts = {"core": 1} if per_chunk is None else dict(per_chunk)
+    group = {"chunks": chunks, "per_chunk": amounts, "exclusive": exclusive}
+    return {"job": number, "name": str(number), "submit_us": 0, "request": [group]}
+
+
+def _running(job: Mapping[str, Any], start_us: int, spans: Sequence[Any]) -> dict[str, Any]:
+    return {"job": job, "start_us": start_us, "allocation": [spans]}
 
 
 def _valid() -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from parley_conformance.reports.model import report_schema
-from parley_conformance.vectors import codec_vectors, transcripts
+from parley_conformance.vectors import codec_vectors, digest_vectors, transcripts
 from parley_protocol.catalog import catalog
 from parley_protocol.codec import encode
 from parley_protocol.examples import EXAMPLES
@@ -35,6 +35,7 @@ def generated_files() -> dict[str, str]:
         files[f"examples/{name}.json"] = json.dumps(message, indent=2, ensure_ascii=False) + "\n"
         files[f"examples/{name}.hex"] = hex_lines(encode(message)) + "\n"
     files["vectors/codec.json"] = as_text(codec_vectors())
+    files["vectors/digest.json"] = as_text(digest_vectors())
     for name, lines in transcripts().items():
         files[f"transcripts/{name}.jsonl"] = lines
     return files

@@ -83,7 +83,8 @@ def test_the_digest_is_that_of_the_text():
 
 
 def test_plans_of_the_scenes_can_be_played_to_their_end():
-    for plan in (scenes.PLAIN, scenes.SHARED, scenes.FAILING, scenes.KILLING, scenes.SLOW):
+    plans = (scenes.PLAIN, scenes.SHARED, scenes.FAILING, scenes.KILLING, scenes.SLOW)
+    for plan in (*plans, scenes.OVERDUE):
         machine = Machine(plan)
         machine.first()
         while not machine.reason:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from hashlib import sha256
 
 import pytest
 
+from parley_client.allocators import FirstFit
+from parley_client.view import View
 from parley_conformance import wire
-from parley_conformance.vectors import codec_vectors, transcripts
+from parley_conformance.vectors import codec_vectors, digest_vectors, transcripts
 from parley_protocol.codec import decode
 from parley_protocol.errors import ProtocolError
 from parley_protocol.transcript import TranscriptReader, check_dialogue
@@ -42,6 +45,32 @@ def test_a_frame_that_no_sender_may_write_is_refused_by_a_server_as_it_says(fram
 def test_the_committed_vectors_are_the_generated_ones_and_their_names_differ():
     assert codec_vectors()["frames"] == FRAMES
     assert len({name(frame) for frame in FRAMES}) == len(FRAMES) >= 40
+
+
+STATES = json.loads((PROJECT / "schemas" / "vectors" / "digest.json").read_text())["states"]
+
+
+@pytest.mark.parametrize("vector", STATES, ids=name)
+def test_a_mirror_that_begins_from_a_state_has_the_digest_beside_it(vector):
+    view = View({"seed": 0, "platform": vector["platform"]}, FirstFit())
+    view.update(
+        {
+            "now_us": vector["now_us"],
+            "attempt": 1,
+            "events": [],
+            "outcomes": [],
+            "state_version": 0,
+            "state": vector["state"],
+        }
+    )
+
+    assert view.digest() == vector["digest"]
+    assert sha256(vector["text"].encode()).hexdigest() == vector["digest"]
+
+
+def test_the_committed_states_are_the_generated_ones_and_their_names_differ():
+    assert digest_vectors()["states"] == STATES
+    assert len({name(vector) for vector in STATES}) == len(STATES) >= 7
 
 
 @pytest.mark.parametrize("name", transcripts())

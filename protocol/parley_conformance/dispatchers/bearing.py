@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from parley_conformance.judging import canonical, last_of_kit, went_on
 from parley_conformance.verdicts import Finding, failed, not_applicable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from parley_conformance.case import Case
     from parley_conformance.dialogue import Line, Record
 
@@ -450,6 +453,14 @@ def nodes_live(record: Record) -> Finding | None:
     return lively(record)
 
 
+def _first(findings: Iterable[Finding | None]) -> Finding | None:
+    """Return the first finding that there is, of the scene in whose place it stands."""
+    for scene, found in enumerate(findings):
+        if found is not None:
+            return replace(found, scene=scene)
+    return None
+
+
 def _refused(record: Record, *prefixes: str) -> Finding | None:
     """Find decisions that were refused with codes of some sort."""
     for line in record.of_kit("decision.request", "session.end"):
@@ -672,29 +683,29 @@ def _decides(record: Record, *kinds: str) -> bool:
     "KILL-RUNNING",
     "Only running jobs are killed or requeued.",
     "R-DEC-7",
-    scenes=scenes.plain,
+    scenes=(scenes.plain, scenes.overdue),
     right="A job that has ended, or is ending by an earlier decision, runs no more.",
     profile="kill",
     must=False,
 )
-def kill_running(record: Record) -> Finding | None:
-    if not _decides(record, "kill", "requeue"):
+def kill_running(*records: Record) -> Finding | None:
+    if not any(_decides(record, "kill", "requeue") for record in records):
         return not_applicable("the program kills nothing")
-    return _refused(record, "job.not_running", "job.unknown")
+    return _first(_refused(record, "job.not_running", "job.unknown") for record in records)
 
 
 @claim(
     "KILL-FOLLOWED",
     "The end of a job that was killed or requeued is taken in when it is told.",
     "R-LIFE-1",
-    scenes=scenes.plain,
+    scenes=(scenes.plain, scenes.overdue),
     right="`job.ended` with `killed`, or with `requeued`: then the job is pending again.",
     profile="kill",
 )
-def kill_followed(record: Record) -> Finding | None:
-    if not _decides(record, "kill", "requeue"):
+def kill_followed(*records: Record) -> Finding | None:
+    if not any(_decides(record, "kill", "requeue") for record in records):
         return not_applicable("the program kills nothing")
-    return went_on(record)
+    return _first(went_on(record) for record in records)
 
 
 @claim(

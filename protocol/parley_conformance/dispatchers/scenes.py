@@ -46,6 +46,14 @@ FAILING = Plan(
 
 KILLING = Plan(jobs=FAILING.jobs, changes=FAILING.changes, on_node_down="kill")
 
+OVERDUE = Plan(
+    jobs=(
+        *(Job(0, 2, 200, 20), Job(0, 1, 30, 60), Job(10, 1, 90, 15), Job(40, 4, 70, 5)),
+        *(Job(100, 1, 10, 30), Job(130, 2, 60, 25), Job(260, 1, 5, 10)),
+    )
+)
+"""Jobs that run on beyond their walltime, for programs that end such jobs."""
+
 SLOW = Plan(jobs=PLAIN.jobs, latency=3)
 """Each decision takes three simulated seconds."""
 
@@ -553,6 +561,7 @@ few_decisions = _scene(
 shared = _scene("shared", "nodes that several jobs share", _course(SHARED))
 failing = _scene("failing", "nodes fail, their jobs are requeued", _course(FAILING))
 killing = _scene("killing", "nodes fail, their jobs are lost", _course(KILLING))
+overdue = _scene("overdue", "jobs run on beyond their walltime", _course(OVERDUE))
 slow = _scene("slow", "decisions take simulated time", _course(SLOW))
 digests = _scene("digests", "a digest of the state in each request", _digests)
 wrong_digest = _scene("wrong-digest", "a digest that is not that of the state", _wrong_digest)

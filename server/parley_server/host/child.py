@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parley_server.errors import RunFailed, UsageError
-from parley_server.host import guard
+from parley_server.host import guard, remedies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,8 +86,9 @@ class Child:
             how = f"was ended by {_signal_name(status - guard.SIGNALLED)}"
         else:
             how = f"exited with status {status}"
+        why = remedies.for_failure(self.command, status)
         return RunFailed(
-            "dispatcher_exited", f"the dispatcher {program!r} {how} before the run was over"
+            "dispatcher_exited", f"the dispatcher {program!r} {how} before the run was over{why}"
         )
 
     def end(self, *, patience: float | None = None) -> None:
@@ -117,7 +118,7 @@ def require_command(command: Sequence[str]) -> None:
             f"{program!r} cannot be executed; is it a script? name its interpreter: "
             f"-- python {program}"
         )
-    raise UsageError(f"there is no command {program!r}")
+    raise UsageError(f"there is no command {program!r}{remedies.for_absent(program)}")
 
 
 def _inherited() -> dict[str, str]:
