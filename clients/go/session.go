@@ -9,7 +9,7 @@ import (
 )
 
 // Version is that of this library.
-const Version = "1.0.0"
+const Version = "0.1.0"
 
 // protocolVersion is the version of the protocol that is spoken here.
 const protocolVersion = "1.0"
