@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import msgpack
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import SchemaValidator
 
 from parley_protocol.errors import ProtocolError
 from parley_protocol.messages import (
@@ -21,10 +22,10 @@ from parley_protocol.messages import (
     ClientMessage,
     ServerMessage,
 )
-from parley_protocol.scalars import MAX_INTEGER
+from parley_protocol.scalars import MAX_INTEGER, integral
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _UNIONS = frozenset({"decisions", "events"})
 """Fields whose items are of one kind or another."""
@@ -99,7 +100,7 @@ def decode(frame: bytes, limits: Limits = FROM_CLIENT) -> dict[str, Any]:
         value = _decode_messagepack(frame, limits)
     if not isinstance(value, dict):
         raise ProtocolError("encoding.malformed", f"a message is a map, not {_called(value)}")
-    _check_profile(value, limits.depth, limits.depth)
+    _check_profile(value, limits.depth)
     return value
 
 
@@ -251,9 +252,30 @@ def _read(value: dict[str, Any], messages: Mapping[str, type[Any]]) -> Any:
             sorted(messages),
         )
     try:
+        return _exact(kind).validate_python(value)
+    except ValidationError:
+        # Where an integer was written as a float, or something is wrong.
+        pass
+    try:
         return adapter(kind).validate_python(value)
     except ValidationError as error:
         raise _invalid(error) from None
+
+
+@cache
+def _exact(kind: str) -> SchemaValidator:
+    """Return a validator of those messages whose integers are integers: it calls no Python."""
+    return SchemaValidator(_without_conversion(adapter(kind).core_schema))
+
+
+def _without_conversion(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_conversion(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") == "function-before" and schema["function"]["function"] is integral:
+        return schema["schema"]
+    return {key: _without_conversion(part) for key, part in schema.items()}
 
 
 def _invalid(error: ValidationError) -> ProtocolError:
@@ -341,40 +363,47 @@ def _too_many(most: int) -> ProtocolError:
     return ProtocolError("limit.length", f"more than {most} maps and arrays in one message")
 
 
-_HARMLESS = frozenset({str, bool, type(None)})
-"""Types whose every value is in the profile."""
+def _check_profile(message: dict[Any, Any], most: int) -> None:
+    """Look at what a decoder lets through and the profile does not, level by level."""
+    depth, level = most, [message]
+    while level:
+        if not depth:
+            raise _too_deep(most)
+        depth -= 1
+        deeper = []
+        for container in level:
+            items: Iterable[Any] = container
+            if type(container) is dict:
+                for key in container:
+                    if type(key) is not str:
+                        raise ProtocolError(
+                            "encoding.type", f"a key is a string, not {_called(key)}"
+                        )
+                items = container.values()
+            for item in items:
+                kind = type(item)
+                # By how often they come: a call for each would take most of the time.
+                if kind is str:
+                    continue
+                if kind is int:
+                    if not -MAX_INTEGER <= item <= MAX_INTEGER:
+                        raise ProtocolError(
+                            "encoding.type", f"the integer {item} is beyond 2^53 - 1"
+                        )
+                elif kind is dict or kind is list:
+                    deeper.append(item)
+                elif item is not None and kind is not bool:
+                    _check_rare(item)
+        level = deeper
 
 
-def _check_profile(value: Any, left: int, depth: int) -> None:
-    """Walk what a decoder lets through and the profile does not; *left* of *depth* may follow."""
-    kind = type(value)
-    if kind is dict:
-        if not left:
-            raise _too_deep(depth)
-        for key, item in value.items():
-            if type(key) is not str:
-                raise ProtocolError("encoding.type", f"a key is a string, not {_called(key)}")
-            # Most items are settled here: a call for each would take most of the time.
-            if type(item) not in _HARMLESS:
-                _check_profile(item, left - 1, depth)
-    elif kind is int:
-        if not -MAX_INTEGER <= value <= MAX_INTEGER:
-            raise ProtocolError("encoding.type", f"the integer {value} is beyond 2^53 - 1")
-    elif kind is list:
-        if not left:
-            raise _too_deep(depth)
-        for item in value:
-            if type(item) not in _HARMLESS:
-                _check_profile(item, left - 1, depth)
-    elif kind in _HARMLESS:
-        return
-    elif kind is float:
-        if not math.isfinite(value):
-            raise ProtocolError("encoding.type", f"{value} is not in the profile")
-    else:
+def _check_rare(value: Any) -> None:
+    if type(value) is not float:
         raise ProtocolError(
             "encoding.type", f"{_called(value)} is not in the profile (strings are str, not bin)"
         )
+    if not math.isfinite(value):
+        raise ProtocolError("encoding.type", f"{value} is not in the profile")
 
 
 def _check_lengths(value: Any, limits: Limits, depth: int) -> None:

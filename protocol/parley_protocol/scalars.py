@@ -10,7 +10,7 @@ MAX_INTEGER = 2**53 - 1
 """Beyond this a double no longer tells neighbouring integers apart."""
 
 
-def _integral(value: Any) -> Any:
+def integral(value: Any) -> Any:
     """Take 2.0 for 2: JavaScript cannot tell them apart and writes either.
 
     pydantic's lax integers would take `true` and `"12"` as well, its strict ones refuse 2.0.
@@ -21,15 +21,15 @@ def _integral(value: Any) -> Any:
 
 
 Integer: TypeAlias = Annotated[
-    int, Strict(), Field(ge=-MAX_INTEGER, le=MAX_INTEGER), BeforeValidator(_integral)
+    int, Strict(), Field(ge=-MAX_INTEGER, le=MAX_INTEGER), BeforeValidator(integral)
 ]
 
 Natural: TypeAlias = Annotated[
-    int, Strict(), Field(ge=0, le=MAX_INTEGER), BeforeValidator(_integral)
+    int, Strict(), Field(ge=0, le=MAX_INTEGER), BeforeValidator(integral)
 ]
 
 Positive: TypeAlias = Annotated[
-    int, Strict(), Field(ge=1, le=MAX_INTEGER), BeforeValidator(_integral)
+    int, Strict(), Field(ge=1, le=MAX_INTEGER), BeforeValidator(integral)
 ]
 
 Amount: TypeAlias = Annotated[float, Field(ge=0, le=MAX_INTEGER, allow_inf_nan=False), Strict()]
@@ -39,7 +39,7 @@ EnvelopeVersion: TypeAlias = Annotated[
     int,
     Strict(),
     Field(ge=1, le=1, description="Version of the envelope."),
-    BeforeValidator(_integral),
+    BeforeValidator(integral),
 ]
 
 Text: TypeAlias = Annotated[str, Strict(), Field(max_length=65_536)]

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 _TICK_MS = 1000
 """How often a waiting client looks whether its server is still there, milliseconds."""
 
+# As a number: to join flags of an enumeration costs more than to send.
+_MORE = int(zmq.SNDMORE)
+
 # An enumeration takes as long to name its member as a call does.
 _CLIENT: Final = Role.CLIENT
 _SERVER: Final = Role.SERVER
@@ -262,7 +265,8 @@ class _Connection:
         if len(frame) > self._most_bytes:
             raise ClientError(f"a {kind} of {len(frame)} bytes is more than a server takes")
         try:
-            self._socket.send_multipart((b"", frame))
+            self._socket.send(b"", _MORE)
+            self._socket.send(frame)
         except zmq.Again:
             raise ConnectionLost(
                 f"no server answered at {self._endpoint} within {self._timeout:g} s"
@@ -270,9 +274,9 @@ class _Connection:
         return self._receive(patient=kind != "hello")
 
     def _receive(self, *, patient: bool) -> ServerAnswer:
-        frames = self._wait(patient=patient)
+        frame = self._wait(patient=patient)
         try:
-            message = read_server_message(decode(frames[-1], FROM_SERVER))
+            message = read_server_message(decode(frame, FROM_SERVER))
             if message["type"] == "error":
                 raise ServerRefused(_told(message), message["body"]["code"])
             self._conversation.follow(_SERVER, message["type"])
@@ -281,13 +285,13 @@ class _Connection:
         self._re = message["seq"]
         return message
 
-    def _wait(self, *, patient: bool) -> list[bytes]:
+    def _wait(self, *, patient: bool) -> bytes:
         """Wait for a message: the first for a while, the others as long as the server lives."""
         began = time.monotonic()
         while True:
             try:
                 # Not polled first: that would cost more than receiving does.
-                return self._socket.recv_multipart()
+                return self._last_part()
             except zmq.Again:
                 if patient:
                     self._look_for_server()
@@ -295,6 +299,13 @@ class _Connection:
                     raise ConnectionLost(
                         f"no server answered at {self._endpoint} within {self._timeout:g} s"
                     ) from None
+
+    def _last_part(self) -> bytes:
+        # A frame knows whether another follows; to ask the socket costs as much as to receive.
+        part = self._socket.recv(copy=False)
+        while part.more:
+            part = self._socket.recv(copy=False)
+        return part.bytes
 
     def _look_for_server(self) -> None:
         while self._monitor.poll(0):

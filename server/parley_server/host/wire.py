@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 TICK_MS = 100
 """How long to wait for a message before looking around."""
 
+# As numbers: to join flags of an enumeration costs more than to send.
+_NOW = int(zmq.DONTWAIT)
+_MORE = int(zmq.DONTWAIT | zmq.SNDMORE)
+
 _MOST_UNREAD = 64
 _MOST_WAITING = 4
 _LINGER_MS = 2000
@@ -115,20 +119,23 @@ class Wire:
             identity = self._socket.recv(0 if wait else zmq.DONTWAIT)
         except zmq.Again:
             return None
-        connection = -1
-        if identity in known:
-            frames = self._socket.recv_multipart()
-        else:
-            parts = self._socket.recv_multipart(copy=False)
-            frames = [part.bytes for part in parts]
-            connection = int(parts[0].get(zmq.SRCFD))
+        # A frame knows whether another follows; to ask the socket costs as much as to receive.
+        part = self._socket.recv(copy=False)
+        connection = -1 if identity in known else int(part.get(zmq.SRCFD))
+        frames = [part.bytes]
+        while part.more:
+            part = self._socket.recv(copy=False)
+            frames.append(part.bytes)
         cut = frames.index(b"") + 1 if b"" in frames else len(frames)
         return Arrival(identity, [identity, *frames[:cut]], frames[cut:], connection)
 
     def send(self, envelope: Sequence[bytes], frame: bytes) -> bool:
         """Send to a peer; whether it is still there."""
+        send = self._socket.send
         try:
-            self._socket.send_multipart([*envelope, frame], zmq.DONTWAIT)
+            for part in envelope:
+                send(part, _MORE)
+            send(frame, _NOW)
         except zmq.ZMQError as error:
             if error.errno not in {zmq.EHOSTUNREACH, zmq.EAGAIN}:
                 raise
