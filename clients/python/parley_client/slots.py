@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from parley_client.estimates import FOREVER
+from parley_client.estimates import FOREVER, NEVER
 from parley_client.plan import Steps
 
 if TYPE_CHECKING:
@@ -96,11 +96,12 @@ class OneReservation:
         """Move on to an instant; whether the reservation is still that of a pass made there.
 
         It is if no job has ended or started but by `take`, unless one is overdue by then: such
-        a job is taken to end a second later whenever one looks.
+        a job is taken to end a second later whenever one looks. Nor is one that only jobs without
+        limit make room for: whatever else starts without limit is taken to end with them.
         """
         self._now = now
-        self._until_shadow = self.shadow_us - now if self.shadow_us < FOREVER else FOREVER
-        return not self._releases.overdue(now)
+        self._until_shadow = self.shadow_us - now
+        return self.shadow_us < NEVER and not self._releases.overdue(now)
 
     def longest(self, slots: int) -> int:
         """Return how long a job of so many slots may be to start now without delaying the head."""

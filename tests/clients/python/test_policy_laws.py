@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from parley_client import ALLOCATORS, ORDERS, POLICIES, Dispatcher, Easy, policy_named
@@ -13,11 +13,25 @@ from parley_client.conservative import _Conservative
 from parley_client.estimates import FOREVER, planned_end
 from parley_client.orders import Scored, order_of
 from parley_client.slots import ManyReservations
+from parley_server.engine import ChunkGroup, Job, NodeGroup
 from parley_server.engine.events import NodesDown, NodesUp
 from parley_server.host.conduct import Latency
 from tests.scheduling import schedule
 from tests.strategies import SHAPES, Case, cases
 from tests.support import SECOND, jobs_of
+
+
+def _without_limit(number: int, submit: int, nodes: int) -> Job:
+    request = (ChunkGroup(nodes, SHAPES[0]),)
+    return Job(number, f"j{number}", submit * SECOND, 2 * SECOND, None, request)
+
+
+# The head waits for the second job for ever, as far as anybody knows; the third may run beside it,
+# and so may the last, which comes when nothing has ended.
+WITHOUT_LIMITS = Case(
+    (NodeGroup("n", 10, {"core": 4}),),
+    tuple(_without_limit(*job) for job in ((0, 0, 3), (1, 0, 8), (2, 0, 2), (3, 1, 1))),
+)
 
 RULES = [name for name in POLICIES if name not in ORDERS]
 STARTING = [name for name in RULES if name != "reject"]
@@ -220,6 +234,7 @@ def test_where_nodes_are_slots_the_allocator_changes_no_start(name, case, kills)
 @pytest.mark.parametrize("order", [key for key, order in ORDERS.items() if order.timeless])
 @pytest.mark.parametrize("name", ACTIONABLE)
 @given(case=uniform, kills=st.booleans())
+@example(case=WITHOUT_LIMITS, kills=False)
 def test_the_index_of_the_queue_gives_the_schedule_of_a_scan(name, order, case, kills):
     key = order_of(order).key
     schedules = [
