@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import socket as sockets
@@ -522,9 +523,7 @@ def sec_hostile(hall: Hall) -> None:
 def sec_listens_inside(hall: Hall) -> None:
     """The server is started at an address that other machines reach."""
     host = hall.host
-    with sockets.socket() as probe_socket:
-        probe_socket.bind(("127.0.0.1", 0))
-        port = probe_socket.getsockname()[1]
+    port = _unused_port()
     host.close()
     host.start(f"tcp://0.0.0.0:{port}")
     hall.record.note(f"the server is started at tcp://0.0.0.0:{port}")
@@ -539,6 +538,18 @@ def sec_listens_inside(hall: Hall) -> None:
                 )
                 return
         time.sleep(0.05)
+
+
+def _unused_port() -> int:
+    """Return a port on which nobody listens, and which no system gives to one who takes any.
+
+    Else it might be given to another program before ours has it, and that one be judged.
+    """
+    while True:
+        port = random.randrange(20_000, 30_000)  # noqa: S311 - no secret
+        with sockets.socket() as taker, contextlib.suppress(OSError):
+            taker.bind(("127.0.0.1", port))
+            return port
 
 
 def _encrypts(endpoint: str, hall: Hall) -> bool:
