@@ -2,8 +2,9 @@
 
 Its simulator runs in one process and is told to write nothing. Its classes inherit from
 `collections.Mapping`, which Python 3.10 has dropped: put back, nothing else is changed. Its
-backfilling divides by what nodes are left with and stumbles over requests for memory, so that it
-gets the trace with its memory fields set to -1; the other dispatchers get it as it is.
+backfilling divides by what a job asks for of each resource of the machine, so that it gets the
+trace with its memory fields set to -1 and a machine of cores alone; the other dispatchers get the
+trace as it is, and a machine that has memory.
 
 Source: Galleguillos et al., AccaSim: a customizable workload management simulator for job
 dispatching research in HPC systems, Cluster Computing 23, 2020.
@@ -59,13 +60,18 @@ class AccaSim:
             install = [str(self._python), "-m", "pip", "install", "-q", f"accasim=={VERSION}"]
             subprocess.run(install, check=True)
         (folder / "driver.py").write_text(DRIVER)
-        machine = {
-            "groups": {"g0": {"core": cores, "mem": 1_048_576}},
-            "resources": {"g0": nodes},
-            "equivalence": {"processor": {"core": 1}},
-            "start_time": 0,
+        self._machines = {
+            bare: folder / f"machine_{'without' if bare else 'with'}_memory.json"
+            for bare in (False, True)
         }
-        (folder / "machine.json").write_text(json.dumps(machine))
+        for bare, path in self._machines.items():
+            machine = {
+                "groups": {"g0": {"core": cores, **({} if bare else {"mem": 1_048_576})}},
+                "resources": {"g0": nodes},
+                "equivalence": {"processor": {"core": 1}},
+                "start_time": 0,
+            }
+            path.write_text(json.dumps(machine))
         self._traces = {False: folder / "trace.swf", True: folder / "without_memory.swf"}
         self._write(trace)
 
@@ -80,7 +86,7 @@ class AccaSim:
         """Return the command of a run with `reject`, `fifo` or `easy`."""
         return [
             *(str(self._python), str(self._folder / "driver.py"), policy),
-            *(str(self._traces[policy == "easy"]), str(self._folder / "machine.json")),
+            *(str(self._traces[policy == "easy"]), str(self._machines[policy == "easy"])),
             str(self._folder / "results"),
         ]
 

@@ -88,7 +88,7 @@ class Easy(Rule):
         self._fresh: dict[int, Job] = {}
         # What the last pass left beside the head's reservation, until anything but time and
         # jobs behind all others comes: so long, none that could not start then can start now.
-        self._left: OneReservation | None = None
+        self._standing: OneReservation | None = None
         self._passing = False
         if self._indexed:
             alone = self._head_alone
@@ -102,27 +102,27 @@ class Easy(Rule):
         if self._heads is not None:
             self._heads.add(job)
             if job.number < self._newest:
-                self._left = None
+                self._standing = None
             else:
                 self._newest = job.number
             self._fresh[job.number] = job
 
     def left(self, job: Job) -> None:
         """Forget a job."""
-        self._left = None
+        self._standing = None
         self._kinds.remove(job)
         self._leave_lane(job)
 
     def started(self, running: RunningJob) -> None:
         """Take note of when a job is to end."""
         if not self._passing:
-            self._left = None
+            self._standing = None
         self._hold(running)
         self._leave_lane(running.job)
 
     def ended(self, running: RunningJob) -> None:
         """Forget a job."""
-        self._left = None
+        self._standing = None
         self._kinds.remove(running.job)
         self._releases.remove(self._ends.pop(running.job.number), running.job.chunks)
 
@@ -140,14 +140,14 @@ class Easy(Rule):
         if job is None:
             return
         if not self._kinds.uniform:
-            self._left = None
+            self._standing = None
             self._pass_on_nodes(view)
             return
         self._passing = True
         if self._nodes_changed:
-            self._nodes_changed, self._left = False, None
-        if self._left is not None and self._left.stands_at(view.now_us):
-            self._start_newcomers(view, self._left)
+            self._nodes_changed, self._standing = False, None
+        if self._standing is not None and self._standing.stands_at(view.now_us):
+            self._start_newcomers(view, self._standing)
         else:
             self._pass_on_slots(job, view)
         self._passing = False
@@ -169,7 +169,7 @@ class Easy(Rule):
 
     def _pass_on_slots(self, job: Job, view: View) -> None:
         """Make a pass where counting tells what fits; *job* is one of those that wait."""
-        self._left = None
+        self._standing = None
         room = self._room(view.cluster.available(job.shape), self._releases, view.now_us)
         if self._heads is None or self._lanes is None:
             self._scan_slots(view, room)
@@ -190,7 +190,7 @@ class Easy(Rule):
             self._fresh.clear()
             self._lanes.start(room, start)
         if self._head_alone and isinstance(room, OneReservation) and len(view.queue):
-            self._left = room
+            self._standing = room
 
     def _room(self, free: int, releases: Releases, now: int) -> Slots:
         if self.depth == 1:

@@ -54,9 +54,6 @@ STRIKES = 3
 _BACKLOG = 512
 """Records that may wait before the sink is given them."""
 
-_SELDOM = 256
-"""Times that a session advances before the sink is given what waits, be it little."""
-
 _REFUSALS_KEPT = 5
 """For whoever watches the run."""
 
@@ -187,7 +184,6 @@ class Session:
         self._untold: list[Event] = []
         self._state_due = False
         # Asked at every request.
-        self._advanced = 0
         self._inspects = offer.strict or offer.audit
         model = offer.conduct.latency
         self._latency = None if model.model == "zero" else model
@@ -329,9 +325,7 @@ class Session:
         if simulation.refused and self._must_ask_again():
             return self._request(simulation.ask_again(), attempt=self._attempt + 1)
         point = simulation.advance(budget)
-        self._advanced += 1
-        if point is None or self._advanced >= _SELDOM or simulation.backlog >= _BACKLOG:
-            self._advanced = 0
+        if point is None or simulation.backlog >= _BACKLOG:
             self._sink.collect(simulation)
         if self._inspects:
             self._inspect(simulation)
