@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from itertools import chain
 
 from parley_client.estimates import NEVER, SECOND_US
 
@@ -70,18 +71,11 @@ class Releases:
         All releases of one instant count together, and those that are overdue come one second
         from now. If there never are so many, the instant is `NEVER`.
         """
-        if self.overdue(now):
-            return self._earliest_overdue(slots, now)
-        missing = slots
-        for block, held in zip(self._blocks, self._sums, strict=True):
-            if held < missing:
-                missing -= held
-                continue
-            for end in block:
-                missing -= self._slots[end]
-                if missing <= 0:
-                    return end, -missing
-        return NEVER, 0
+        end, over = self._earliest(slots)
+        # Later than that it does not matter that some have come late.
+        if end > now + SECOND_US or not self.overdue(now):
+            return end, over
+        return self._earliest_overdue(slots, now)
 
     def overdue(self, now: int) -> bool:
         """Whether any slots were to come back by now."""
@@ -97,13 +91,33 @@ class Releases:
                 ends[at] = ends.get(at, 0) + self._slots[end]
         return sorted(ends.items())
 
-    def _earliest_overdue(self, slots: int, now: int) -> tuple[int, int]:
+    def _earliest(self, slots: int) -> tuple[int, int]:
+        """The same if each comes at its own instant, be it in the past."""
         missing = slots
-        for end, held in self.items(now):
-            missing -= held
-            if missing <= 0:
-                return end, -missing
+        for block, held in zip(self._blocks, self._sums, strict=True):
+            if held < missing:
+                missing -= held
+                continue
+            for end in block:
+                missing -= self._slots[end]
+                if missing <= 0:
+                    return end, -missing
         return NEVER, 0
+
+    def _earliest_overdue(self, slots: int, now: int) -> tuple[int, int]:
+        """The same if enough have come within a second from now; O(those that come till then)."""
+        soon = now + SECOND_US
+        missing, late = slots, 0
+        for end in chain.from_iterable(self._blocks):
+            if end > soon:
+                break
+            if now < end < soon:
+                missing -= self._slots[end]
+                if missing <= 0:
+                    return end, -missing
+            else:
+                late += self._slots[end]
+        return soon, late - missing
 
     def _index(self, end: int) -> int:
         most = len(self._blocks) - 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from parley_client.estimates import FOREVER, NEVER
+from parley_client.estimates import FOREVER, NEVER, SECOND_US
 from parley_client.plan import Steps
 
 if TYPE_CHECKING:
@@ -95,13 +95,16 @@ class OneReservation:
     def stands_at(self, now: int) -> bool:
         """Move on to an instant; whether the reservation is still that of a pass made there.
 
-        It is if no job has ended or started but by `take`, unless one is overdue by then: such
-        a job is taken to end a second later whenever one looks. Nor is one that only jobs without
-        limit make room for: whatever else starts without limit is taken to end with them.
+        It is if no job has ended or started but by `take`, unless one is overdue by then that the
+        head may wait for: such a job is taken to end a second later whenever one looks. Nor is one
+        that only jobs without limit make room for: whatever else starts without limit is taken to
+        end with them.
         """
         self._now = now
         self._until_shadow = self.shadow_us - now
-        return self.shadow_us < NEVER and not self._releases.overdue(now)
+        if self._until_shadow > SECOND_US:
+            return self.shadow_us < NEVER
+        return not self._releases.overdue(now)
 
     def longest(self, slots: int) -> int:
         """Return how long a job of so many slots may be to start now without delaying the head."""
