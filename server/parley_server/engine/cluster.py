@@ -336,28 +336,7 @@ class Cluster:
         """
         demand, plain = self._check_form(job, allocation)
         spans = allocation[0]
-        nodes, loads, free = self._nodes, self._loads, self.free
-        for index, (first, last, chunks) in enumerate(spans):
-            load = loads[nodes[first]]
-            count = last + 1 - first
-            step = load.steps.get((demand, chunks))
-            if step is None or (count > 1 and nodes[first : last + 1] != load.cell * count):
-                try:
-                    self._check_room(demand, first, last, chunks)
-                except DecisionError:
-                    self._put(spans[:index], demand, -1)
-                    raise
-                self._put(spans[index : index + 1], demand, 1)
-                nodes = self._nodes
-                continue
-            # It was taken before: there is room, and no need to ask.
-            after, changes = step
-            if count == 1:
-                nodes[first] = after.number
-            else:
-                nodes[first : last + 1] = after.cell * count
-            for kind, amount in changes:
-                free[kind] += count * amount
+        self._put(spans, demand, 1, proven=False)
         return allocation if plain else (merged(spans),)
 
     def take(self, job: Job, allocation: Allocation) -> None:
@@ -521,28 +500,66 @@ class Cluster:
                     return UnmetConstraint(node, kind.removeprefix(ATTRIBUTE))
         return BusyNode(node, chunks, load.room[demand])
 
-    def _put(self, spans: Sequence[Span], demand: _Demand, sign: int) -> None:
-        """Put chunks on all nodes of some spans, or take them off if *sign* is -1."""
+    def _put(
+        self, spans: Sequence[Span], demand: _Demand, sign: int, *, proven: bool = True
+    ) -> None:
+        """Put chunks on all nodes of ascending spans, or take them off if *sign* is -1.
+
+        Raises:
+            DecisionError: There is no room, as was not *proven*; nothing has changed.
+        """
         nodes, loads, free = self._nodes, self._loads, self.free
+        # Of the spans before: their load, their chunks a node, and how many nodes they have.
+        number = each = -1
+        put = 0
+        changes: tuple[tuple[int, int], ...] = ()
         for first, last, chunks in spans:
-            change = sign * chunks
-            load = loads[nodes[first]]
+            here = nodes[first]
+            if here != number or chunks != each:
+                for kind, amount in changes:
+                    free[kind] += put * amount
+                put = 0
+                load = loads[here]
+                step = load.steps.get((demand, sign * chunks))
+                # A step that was taken before proves that there is room for it.
+                if step is None:
+                    if not proven:
+                        self._prove(spans, demand, first, last, chunks)
+                    step = self._step(load, demand, sign * chunks)
+                    nodes = self._nodes
+                after, changes = step
+                number, each, cell, then = here, chunks, load.cell, after.cell
             count = last + 1 - first
-            if count > 1 and nodes[first : last + 1] != load.cell * count:
-                self._put_on_each(first, last + 1, demand, change)
+            if count == 1:
+                nodes[first] = then[0]
+            elif nodes[first : last + 1] == cell * count:
+                nodes[first : last + 1] = then * count
+            else:
+                for kind, amount in changes:
+                    free[kind] += put * amount
+                put, number = 0, -1
+                if not proven:
+                    self._prove(spans, demand, first, last, chunks)
+                self._put_on_each(first, last + 1, demand, sign * chunks)
                 nodes = self._nodes
                 continue
-            step = load.steps.get((demand, change))
-            if step is None:
-                step = self._step(load, demand, change)
-                nodes = self._nodes
-            after, changes = step
-            if count == 1:
-                nodes[first] = after.number
-            else:
-                nodes[first : last + 1] = after.cell * count
-            for kind, amount in changes:
-                free[kind] += count * amount
+            put += count
+        for kind, amount in changes:
+            free[kind] += put * amount
+
+    def _prove(
+        self, spans: Sequence[Span], demand: _Demand, first: int, last: int, chunks: int
+    ) -> None:
+        """Find out whether there is room on some nodes; else give back the spans before them.
+
+        Raises:
+            DecisionError: There is none.
+        """
+        try:
+            self._check_room(demand, first, last, chunks)
+        except DecisionError:
+            self._put([span for span in spans if span[0] < first], demand, -1)
+            raise
 
     def _put_on_each(self, first: int, behind: int, demand: _Demand, change: int) -> None:
         """Put so many chunks on each node of a range, of whatever loads they are."""
