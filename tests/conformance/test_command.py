@@ -109,6 +109,20 @@ def test_a_command_that_there_is_not_is_named(tmp_path):
     assert "name its interpreter" in plain.stderr
 
 
+def test_what_is_missing_where_a_command_stands_is_said(tmp_path):
+    (tmp_path / "package.json").write_text("{}")
+    script = tmp_path / "mine.py"
+    script.write_text("raise SystemExit('cannot find my packages')")
+
+    unbuilt = dispatcher(command=[str(tmp_path / "mine")])
+    bare = dispatcher(command=["python3", str(script)])
+
+    assert (unbuilt.returncode, bare.returncode) == (2, 2)
+    assert unbuilt.stderr.endswith(f"'; build it: npm install --prefix {tmp_path}\n")
+    assert f"{tmp_path}/node_modules is not there; build it: npm install --prefix" in bare.stderr
+    assert len(bare.stderr.splitlines()) == 1
+
+
 def test_a_server_that_is_none_cannot_be_judged():
     done = conform("server", "--", "true", "{endpoint}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 import time
@@ -279,9 +280,10 @@ def _run(
         require_command(wishes.command)
         results = judge(cases, options, lambda result: _tell(result, expected, wishes.quiet))
     except NoProgram as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(f"{error}{_remedy(wishes.command)}") from None
     except NotJudged as error:
-        raise UsageError(f"{wishes.command[0]!r} cannot be judged: {error}") from None
+        remedy = _remedy(wishes.command)
+        raise UsageError(f"{wishes.command[0]!r} cannot be judged: {error}{remedy}") from None
     report = report_of(
         results,
         side=side,
@@ -292,6 +294,17 @@ def _run(
     )
     _write(report, wishes)
     _conclude(report, expected, strict=wishes.strict)
+
+
+def _remedy(command: Sequence[str]) -> str:
+    """Return what is missing where a command stands, to stand behind saying that it cannot run."""
+    from parley_server.host import remedies  # noqa: PLC0415 - where something is wrong
+
+    if not command or Path(command[0]).exists():
+        return ""
+    if shutil.which(command[0]) is None:
+        return remedies.for_absent(command[0])
+    return remedies.for_failure(command, 1)
 
 
 _COLOURS = {"PASS": "green", "FAIL": "red", "ERROR": "red", "NON_STRICT": "yellow"}

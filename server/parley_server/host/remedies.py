@@ -30,7 +30,7 @@ _BUILDS: Mapping[str, str] = MappingProxyType(
 
 _PACKAGES: Mapping[str, str] = MappingProxyType(
     {
-        "java": "openjdk-17-jre-headless",
+        "java": "default-jre-headless",
         "node": "nodejs",
         "libzmq": "libzmq5",
         "libsodium": "libsodium23",

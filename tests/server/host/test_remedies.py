@@ -69,7 +69,7 @@ def test_an_interpreter_that_is_not_installed_is_named_with_its_package(tmp_path
 
     assert status == 2
     assert lines == [
-        "parley: there is no command 'java'; on Debian: apt install openjdk-17-jre-headless"
+        "parley: there is no command 'java'; on Debian: apt install default-jre-headless"
     ]
 
 
