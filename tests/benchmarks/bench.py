@@ -175,20 +175,25 @@ class Bench:
 
     def _wire(self, policy: str, transport: str, sizes: tuple[int, int]) -> None:
         endpoint = self._endpoint(transport)
-        ratios, costs, above, speeds = [], [], [], []
+        ratios, costs, above, speeds, per_echo = [], [], [], [], []
         for _ in range(self._rounds):
-            floor = echo_floor(sizes=sizes, endpoint=endpoint)
+            # Before and after: on a shared machine it may change from one minute to the next.
+            floors = [echo_floor(sizes=sizes, endpoint=endpoint)]
             ((jobs, requests, wall),) = self._served(policy, endpoint, 1)
+            floors.append(echo_floor(sizes=sizes, endpoint=endpoint))
+            floor = statistics.fmean(floors)
             cost = wall / requests * 1e6
             ratios.append(cost / floor)
             costs.append(cost)
             above.append(cost - floor)
             speeds.append(jobs / wall)
+            per_echo.append(jobs / wall * floor / 1e6)
         name = f"wire {policy}, {transport}"
         tell(f"{name}, per request", statistics.median(costs), "us")
         tell(f"{name}, over the echo floor", statistics.median(ratios), "times")
         tell(f"{name}, above the echo floor", statistics.median(above), "us")
         tell(name, statistics.median(speeds), "jobs/s")
+        tell(f"{name}, per echo", statistics.median(per_echo), "jobs while one echo comes back")
 
     def _endpoint(self, transport: str) -> str:
         return f"ipc://{self._folder}/wire" if transport == "ipc" else "tcp://127.0.0.1:*"
@@ -366,7 +371,7 @@ def tell(name: str, value: float, unit: str, beside: str = "") -> None:
     print(f"{name:<42} {value:>10.2f} {unit:<14} {beside}", file=sys.stderr, flush=True)
 
 
-def record(folder: Path, trace: str, machine: str) -> None:
+def record(folder: Path, trace: str, machine: str, rounds: int) -> None:
     """Write what was told so far, with where, when and on what it was measured."""
     folder.mkdir(parents=True, exist_ok=True)
     where = {
@@ -375,14 +380,15 @@ def record(folder: Path, trace: str, machine: str) -> None:
         "processors": os.cpu_count(),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "versions": {
-            name: version(name) for name in ("parley-sim", "pyzmq", "msgpack", "pydantic")
-        },
+        "versions": {name: version(name) for name in _PACKAGES},
         "trace": trace,
         "machine": machine,
+        "rounds": rounds,
     }
     lines = [json.dumps(line) for line in (where, *_told)]
-    path = folder / f"{where['date']}-{Path(trace).name.split('.')[0]}.jsonl"
+    names = {str(line["name"]).split()[0].rstrip(",") for line in _told}
+    what = "in-process" if "in-process" in names else "wire" if "wire" in names else "others"
+    path = folder / f"{where['date']}-{Path(trace).name.split('.')[0]}-{what}.jsonl"
     path.write_text("\n".join([*lines, ""]))
 
 
@@ -429,7 +435,7 @@ def main() -> None:
         for name in options.figures or FIGURES:
             getattr(bench, name.replace("-", "_"))()
     if options.record is not None:
-        record(options.record, trace.name, " ".join(machine))
+        record(options.record, trace.name, " ".join(machine), options.rounds)
 
 
 if __name__ == "__main__":
