@@ -295,8 +295,16 @@ class Router:
             self._end(peer, message)
         elif peer.conversation.state is _RUNNING and peer.overdue is None:
             self._ask(peer, message)
+            self._tidy(peer)
         else:
             self._keep(peer, message["now_us"])
+
+    def _tidy(self, peer: Peer) -> None:
+        """Write down what has happened so far: while the dispatcher thinks, nobody waits for it."""
+        try:
+            peer.session.tidy()
+        except ParleyError as error:
+            self._fail(peer, error, _explanation(error))
 
     def _ask(self, peer: Peer, request: Any) -> None:
         """Send a request; the conversation has come to where it waits for the reply."""

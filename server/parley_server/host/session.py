@@ -336,6 +336,15 @@ class Session:
         self._reasked = 0
         return self._request(point, attempt=1)
 
+    def tidy(self) -> None:
+        """Hand on what has come together so far: for when the dispatcher thinks elsewhere.
+
+        Raises:
+            OutputError: It cannot be written.
+        """
+        if self.simulation.backlog >= _BACKLOG // 2:
+            self._sink.collect(self.simulation)
+
     def _inspect(self, simulation: Simulation) -> None:
         """Look at what only some runs want looked at.
 

@@ -622,11 +622,16 @@ def at_most(size: int) -> Callable[[], None]:
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
-def test_a_file_that_cannot_grow_ends_the_run_with_whole_rows(tmp_path, out):
+@pytest.mark.parametrize("where", [[], ["--external"]], ids=["in process", "over the wire"])
+def test_a_file_that_cannot_grow_ends_the_run_with_whole_rows(tmp_path, out, where):
     path = write_swf(tmp_path / "long.swf", [(i, 3, 1, 9) for i in range(3000)])
 
-    process = run(path, out, preexec_fn=at_most(150_000), env=unmeasured())
+    process = run(path, out, *where, preexec_fn=at_most(150_000), env=unmeasured())
 
+    if where:
+        # The dispatcher is told, and says so, too.
+        told, process.stderr = process.stderr.split("\n", 1)
+        assert "the server says server.failed: " in told
     assert_told(process, 1, "jobs.csv", "cannot be written")
     table = assert_ended(out, "output_error")
     assert 1000 <= len(table) < 3000
