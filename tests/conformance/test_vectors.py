@@ -52,7 +52,7 @@ STATES = json.loads((PROJECT / "schemas" / "vectors" / "digest.json").read_text(
 
 @pytest.mark.parametrize("vector", STATES, ids=name)
 def test_a_mirror_that_begins_from_a_state_has_the_digest_beside_it(vector):
-    view = View({"seed": 0, "platform": vector["platform"]}, FirstFit())
+    view = View({"seed": 0, "platform": vector["platform"], "policy": {}}, FirstFit())
     view.update(
         {
             "now_us": vector["now_us"],

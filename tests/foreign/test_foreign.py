@@ -104,6 +104,10 @@ SITUATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "failing": ({"seed": 4, "failing": True}, {}),
     "slow": ({"seed": 5, "failing": True}, {"session": {"latency": "fixed:7s"}}),
     "interval": ({"seed": 6}, {"parameters": {"interval": "30s"}}),
+    "slow-interval": (
+        {"seed": 7},
+        {"parameters": {"interval": "30s"}, "session": {"latency": "fixed:40s"}},
+    ),
 }
 
 

@@ -10,7 +10,10 @@ void Periodic::begin(View& view) {
 }
 
 void Periodic::decide(View& view) {
-    if (view.now_us() % interval_us_ != 0) {
+    // Where decisions take time, a timer may fire while they do; one is told of it afterwards.
+    const bool woken = tick_ >= 0 && tick_ <= view.now_us();
+    if (woken) tick_ = -1;
+    if (!woken && view.now_us() % interval_us_ != 0) {
         come_back(view);
         return;
     }
@@ -21,10 +24,10 @@ void Periodic::decide(View& view) {
 }
 
 void Periodic::come_back(View& view) {
-    const Micros tick = (view.now_us() / interval_us_ + 1) * interval_us_;
-    if (view.queue().empty() || tick_ >= tick) return;
-    tick_ = tick;
-    view.call_at(tick);
+    if (view.queue().empty() || tick_ >= 0) return;
+    // The next after this takes effect: before, it would be refused as past.
+    tick_ = ((view.now_us() + view.latency_us()) / interval_us_ + 1) * interval_us_;
+    view.call_at(tick_);
 }
 
 void KillOverdue::decide(View& view) {

@@ -41,7 +41,10 @@ std::string in_hexadecimal(const unsigned char* bytes, std::size_t count) {
 
 }  // namespace
 
-View::View(const Welcome& welcome) : cluster_(welcome.platform), seed_(welcome.seed) {}
+View::View(const Welcome& welcome)
+    : cluster_(welcome.platform),
+      seed_(welcome.seed),
+      latency_us_(welcome.policy.latency_us.value_or(0)) {}
 
 const Job* View::find(std::int64_t number) const {
     const auto at = jobs_.find(number);

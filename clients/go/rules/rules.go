@@ -25,7 +25,12 @@ func (p *Periodic) Decide(view *parley.View) error {
 		p.view, p.tick = view, -1
 		view.Watch(p)
 	}
-	if view.NowUS%p.IntervalUS != 0 {
+	// Where decisions take time, a timer may fire while they do; one is told of it afterwards.
+	woken := p.tick >= 0 && p.tick <= view.NowUS
+	if woken {
+		p.tick = -1
+	}
+	if !woken && view.NowUS%p.IntervalUS != 0 {
 		p.comeBack(view)
 		return nil
 	}
@@ -40,11 +45,16 @@ func (p *Periodic) Decide(view *parley.View) error {
 }
 
 func (p *Periodic) comeBack(view *parley.View) {
-	tick := (view.NowUS/p.IntervalUS + 1) * p.IntervalUS
-	if view.Queue.Len() > 0 && p.tick < tick {
-		p.tick = tick
-		view.CallAt(tick)
+	if view.Queue.Len() == 0 || p.tick >= 0 {
+		return
 	}
+	// The next after this takes effect: before, it would be refused as past.
+	effective := view.NowUS
+	if latency := view.Welcome.Policy.LatencyUS; latency != nil {
+		effective += *latency
+	}
+	p.tick = (effective/p.IntervalUS + 1) * p.IntervalUS
+	view.CallAt(p.tick)
 }
 
 // Joined is of no interest here.

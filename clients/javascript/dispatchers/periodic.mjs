@@ -35,7 +35,10 @@ export class Periodic {
 
   /** @param {View} view */
   async decide(view) {
-    if (view.nowUs % this.#intervalUs !== 0) {
+    // Where decisions take time, a timer may fire while they do; one is told of it afterwards.
+    const woken = this.#tick >= 0 && this.#tick <= view.nowUs
+    if (woken) this.#tick = -1
+    if (!woken && view.nowUs % this.#intervalUs !== 0) {
       this.#comeBack(view)
       return
     }
@@ -46,11 +49,10 @@ export class Periodic {
 
   /** @param {View} view */
   #comeBack(view) {
-    const since = view.nowUs % this.#intervalUs
-    const next = view.nowUs - since + this.#intervalUs
-    if (view.queue.size > 0 && this.#tick < next) {
-      this.#tick = next
-      view.callAt(next)
-    }
+    if (view.queue.size === 0 || this.#tick >= 0) return
+    // The next after this takes effect: before, it would be refused as past.
+    const effective = view.nowUs + (view.welcome.policy.latency_us ?? 0)
+    this.#tick = effective - (effective % this.#intervalUs) + this.#intervalUs
+    view.callAt(this.#tick)
   }
 }

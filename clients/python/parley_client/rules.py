@@ -73,7 +73,7 @@ class Rule:
         self._nodes_changed |= view.changed
         if self.interval_us is None:
             self._act(view)
-        elif view.now_us % self.interval_us:
+        elif not self._is_time(view.now_us, self.interval_us):
             self._come_back(view, self.interval_us)
         else:
             running = len(view.running)
@@ -116,12 +116,25 @@ class Rule:
         """Whether an index of the queue is of use."""
         return self.order.timeless and self.examine is None
 
+    def _is_time(self, now_us: int, interval_us: int) -> bool:
+        """Whether this is a multiple of the interval, or one was missed.
+
+        Where decisions take time, a timer may fire while the last ones are on their way; it is
+        told of when they have arrived.
+        """
+        woken = 0 <= self._tick <= now_us
+        if woken:
+            self._tick = -1
+        return woken or now_us % interval_us == 0
+
     def _come_back(self, view: View, interval_us: int) -> None:
-        """See to it that the next multiple of the interval is decided at."""
-        tick = (view.now_us // interval_us + 1) * interval_us
-        if len(view.queue) and self._tick < tick:
-            self._tick = tick
-            view.wake(tick)
+        """See to it that the next multiple of the interval is decided at.
+
+        That is the next after this wish takes effect: before, it would be refused as past.
+        """
+        if len(view.queue) and self._tick < 0:
+            self._tick = ((view.now_us + view.latency_us) // interval_us + 1) * interval_us
+            view.wake(self._tick)
 
 
 class Strict(Rule):

@@ -109,6 +109,7 @@ class View:
         changed: Whether nodes went down or came back since the last request.
         rejected: What the server refused of the last decisions.
         seed: For random choices, given by the scenario.
+        latency_us: How long decisions take to take effect, simulated; 0 where that is not fixed.
     """
 
     def __init__(self, welcome: WelcomeBody, allocator: Allocator) -> None:
@@ -123,6 +124,7 @@ class View:
         self.ended: list[int] = []
         self.rejected: list[OutcomeDict] = []
         self.seed = welcome["seed"]
+        self.latency_us = welcome["policy"].get("latency_us") or 0
         self._groups = [
             (group["last"] - group["first"] + 1, group["capacity"])
             for group in welcome["platform"]["groups"]

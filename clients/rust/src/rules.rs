@@ -19,18 +19,28 @@ impl Periodic {
     }
 
     fn come_back(&mut self, view: &mut View) {
-        let tick = (view.now_us / self.interval_us + 1) * self.interval_us;
-        let set = self.tick.is_some_and(|(reloads, last)| reloads == view.reloads && last >= tick);
-        if !view.queue.is_empty() && !set {
+        if !view.queue.is_empty() && self.tick.is_none() {
+            // The next after this takes effect: before, it would be refused as past.
+            let effective = view.now_us + view.welcome.policy.latency_us.unwrap_or(0);
+            let tick = (effective / self.interval_us + 1) * self.interval_us;
             self.tick = Some((view.reloads, tick));
             view.call_at(tick);
         }
+    }
+
+    /// Whether this is a multiple of the interval, or one was missed: where decisions take time, a
+    /// timer may fire while they do, and is told of afterwards.
+    fn is_time(&mut self, view: &View) -> bool {
+        let waits = self.tick.filter(|(reloads, _)| *reloads == view.reloads);
+        let woken = waits.is_some_and(|(_, tick)| tick <= view.now_us);
+        self.tick = waits.filter(|_| !woken);
+        woken || view.now_us % self.interval_us == 0
     }
 }
 
 impl Dispatcher for Periodic {
     fn decide(&mut self, view: &mut View) -> Result<()> {
-        if view.now_us % self.interval_us == 0 {
+        if self.is_time(view) {
             let waiting = view.queue.len();
             self.rule.decide(view)?;
             if view.queue.len() == waiting {

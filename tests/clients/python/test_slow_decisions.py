@@ -46,3 +46,25 @@ def test_no_digest_differs_and_nothing_is_placed_on_air(tmp_path, latency, polic
     assert result.summary["jobs"]["completed"] == len(JOBS)
     # What was planned on a machine that has become another; never what could not be at all.
     assert refused <= {"node.down", "node.busy", "job.not_running", "timer.past"}
+
+
+@pytest.mark.parametrize("policy", ["fifo", "easy", "aggressive"])
+@pytest.mark.parametrize("latency", ["fixed:7s", "fixed:30s", "fixed:40s", "fixed:1h"])
+def test_who_decides_only_so_often_comes_to_it_however_long_decisions_take(
+    tmp_path, latency, policy
+):
+    trace = write_swf(tmp_path / "trace.swf", JOBS)
+
+    result = run(
+        swf=trace,
+        nodes=4,
+        out=tmp_path / "out",
+        policy=policy,
+        parameters={"interval": "30s"},
+        session={"latency": latency},
+    )
+
+    # A wake that was refused as past, or fired while another decision was on its way, is not the
+    # last word: it would end as stalled, or never.
+    assert result.complete
+    assert result.summary["jobs"]["completed"] == len(JOBS)

@@ -10,6 +10,7 @@ from parley_client.policies import Fifo
 WELCOME = {
     "seed": 3,
     "limits": {"decisions": 1_000_000},
+    "policy": {"latency_model": "zero"},
     "platform": {
         "node_count": 4,
         "groups": [{"name": "n", "first": 0, "last": 3, "capacity": {"core": 2}}],

@@ -54,6 +54,8 @@ public:
     bool exhausted() const { return exhausted_; }
     /// For random choices, given by the scenario.
     std::int64_t seed() const { return seed_; }
+    /// How long decisions take to take effect, simulated; 0 where that is not fixed.
+    Micros latency_us() const { return latency_us_; }
     /// Whether all jobs, pending and running, ask for slots of one kind, so that counting tells
     /// what fits.
     bool one_kind() const { return kinds_.size() <= 1; }
@@ -156,6 +158,7 @@ private:
     std::vector<std::int64_t> leaving_;  // jobs that are gone, unless that is refused
     std::int64_t timer_ = 0;
     std::int64_t seed_;
+    Micros latency_us_;
     bool exhausted_ = false;
 };
 

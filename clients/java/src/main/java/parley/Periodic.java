@@ -33,7 +33,12 @@ final class Periodic implements Dispatcher, Watcher {
 
     @Override
     public void decide(View view) {
-        if (view.nowUs() % intervalUs != 0) {
+        // Where decisions take time, a timer may fire while they do; one is told of it afterwards.
+        boolean woken = tick >= 0 && tick <= view.nowUs();
+        if (woken) {
+            tick = -1;
+        }
+        if (!woken && view.nowUs() % intervalUs != 0) {
             comeBack(view);
             return;
         }
@@ -45,10 +50,13 @@ final class Periodic implements Dispatcher, Watcher {
     }
 
     private void comeBack(View view) {
-        long next = (view.nowUs() / intervalUs + 1) * intervalUs;
-        if (view.queue().size() > 0 && tick < next) {
-            tick = next;
-            view.callAt(next);
+        if (view.queue().size() == 0 || tick >= 0) {
+            return;
         }
+        Long latency = view.welcome().policy().latencyUs();
+        // The next after this takes effect: before, it would be refused as past.
+        long effective = view.nowUs() + (latency == null ? 0 : latency);
+        tick = (effective / intervalUs + 1) * intervalUs;
+        view.callAt(tick);
     }
 }
