@@ -117,9 +117,9 @@ class Rule:
         return self.order.timeless and self.examine is None
 
     def _is_time(self, now_us: int, interval_us: int) -> bool:
-        """Whether this is a multiple of the interval, or one was missed.
+        """Whether this is a multiple of the interval, or one was missed; a timer for it is over.
 
-        Where decisions take time, a timer may fire while the last ones are on their way; it is
+        Where decisions take time, the timer may fire while the last ones are on their way; it is
         told of when they have arrived.
         """
         woken = 0 <= self._tick <= now_us
