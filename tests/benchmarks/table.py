@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,23 +68,16 @@ def _said(figures: Mapping[str, Mapping[str, Any]], name: str, unit: str, digits
 
 
 def _measured(where: Mapping[str, Any], what: str) -> str:
-    flags = " ".join(_without(where["machine"].split(), "--limit"))
     rounds = "one round" if where["rounds"] == 1 else f"medians of {where['rounds']} rounds"
     if where["floors"]:
         least, most = where["floors"]
         rounds += f"; meanwhile the bare echo took {least:.0f} to {most:.0f} us"
     return (
         f"* {what.capitalize()}: {where['date']}, {where['processors']} processors "
-        f"({where['processor']}), Python {where['python']}, `{where['trace']}`, `{flags}`, "
+        f"({where['processor']}), Python {where['python']}, `{where['trace']}`, "
+        f"`{where['machine']}`, "
         f"{rounds}."
     )
-
-
-def _without(words: Sequence[str], flag: str) -> list[str]:
-    if flag not in words:
-        return list(words)
-    at = words.index(flag)
-    return [*words[:at], *words[at + 2 :]]
 
 
 def renewed(readme: str, lines: str) -> str:
