@@ -27,7 +27,6 @@ from parley_server.engine import (
     Requeue,
     Shape,
     Simulation,
-    Span,
     Start,
     Stop,
     Submit,
@@ -134,7 +133,7 @@ class Whim:
                 return Refuse(index, "decision.unsupported", "of a later version")
             case 5 | 6:
                 first = draw.randrange(-1, simulation.cluster.node_count + 1)
-                spans = (Span(first, first + draw.randrange(3), draw.randrange(3)),)
+                spans = ((first, first + draw.randrange(3), draw.randrange(3)),)
                 return Start(index, job, (spans,))
             case _:
                 return Start(index, draw.choice([*simulation.pending, job]))

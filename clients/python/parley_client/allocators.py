@@ -73,12 +73,12 @@ class _Ranked:
         groups = sorted(
             cluster.empty_amounts(), key=lambda group: (self._sign * group[2], group[0])
         )
-        found: list[tuple[int, int, int]] = []
+        found: list[Span] = []
         # Groups of equal amounts interleave by number, as their nodes do: they follow each other.
         for first, last, _ in groups:
             for span in room.runs(first, last, chunks):
                 found.append(span)
-                chunks -= span.last - span.first + 1
+                chunks -= span[1] - span[0] + 1
             if not chunks:
                 break
         return merged(sorted(found))
@@ -145,8 +145,8 @@ class NextFit:
 
     def placed(self, job: Job, spans: Sequence[Span]) -> None:
         """Go on where this job ends; what lies before the old mark came last, around the end."""
-        around = [span.last for span in spans if span.first < self._next]
-        last = min(max(around), self._next - 1) if around else spans[-1].last
+        around = [last for first, last, _ in spans if first < self._next]
+        last = min(max(around), self._next - 1) if around else spans[-1][1]
         self._next = last + 1 if job.shape.exclusive else last
 
 
@@ -194,9 +194,7 @@ def _filled(nodes: Iterable[int], room: Room, chunks: int) -> tuple[Span, ...]:
     return merged(sorted(placed))
 
 
-def _within(
-    room: Room, first: int, last: int, chunks: int, *, exclusive: bool
-) -> Iterator[tuple[int, int, int]]:
+def _within(room: Room, first: int, last: int, chunks: int, *, exclusive: bool) -> Iterator[Span]:
     """Yield the lowest usable nodes of a range until chunks are placed or it is full."""
     if exclusive:
         yield from room.runs(first, last, chunks)

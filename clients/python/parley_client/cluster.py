@@ -23,9 +23,6 @@ _MOST_STALE = 512
 _MANY = 4
 """Nodes from which on it pays to treat those that are alike together."""
 
-_made = tuple.__new__
-"""Makes a named tuple of what stands in its order; its own constructor is one more call."""
-
 
 class Room:
     """For one shape, how many chunks of it each node would take now.
@@ -66,7 +63,7 @@ class Room:
             count = min(counts[node], chunks)
             if node != after or count != each:
                 if after > begin:
-                    found.append(_made(Span, (begin, after - 1, each)))
+                    found.append((begin, after - 1, each))
                 begin, each = node, count
             chunks -= each
             after = node + 1
@@ -75,7 +72,7 @@ class Room:
                 chunks -= alike * each
                 after += alike
             node = find(1, after)
-        found.append(_made(Span, (begin, after - 1, each)))
+        found.append((begin, after - 1, each))
         return Merged(found)
 
     def _alike(self, node: int, each: int, most: int) -> int:
@@ -101,10 +98,10 @@ class Room:
             if end < 0:
                 end = after
             if end - begin >= nodes:
-                found.append(_made(Span, (begin, begin + nodes - 1, 1)))
+                found.append((begin, begin + nodes - 1, 1))
                 break
             nodes -= end - begin
-            found.append(_made(Span, (begin, end - 1, 1)))
+            found.append((begin, end - 1, 1))
         return found
 
     def set(self, node: int, count: int) -> None:
@@ -155,7 +152,7 @@ class Room:
         for first, last, _ in spans:
             after = last + 1
             total -= before[after] - before[first]
-            usable[first:after] = bytes(after - first)
+            usable[first:after] = b"\0" * (after - first)
         self.total = total
 
     def unseal(self, spans: Sequence[Span]) -> None:
@@ -229,7 +226,7 @@ class Cluster:
             return Merged(room.runs(0, self.node_count - 1, chunks))
         if chunks == 1:
             node = room.usable.find(1)
-            return Merged((_made(Span, (node, node, 1)),))
+            return Merged(((node, node, 1),))
         return room.lowest(chunks)
 
     def kinds_of_nodes(self, shape: Shape) -> tuple[bool, ...]:
@@ -293,12 +290,12 @@ class Cluster:
     def go_down(self, first: int, last: int) -> None:
         """Take nodes on which nothing runs out of service."""
         self._down[first : last + 1] = b"\1" * (last + 1 - first)
-        self._seal((Span(first, last, 1),))
+        self._seal(((first, last, 1),))
 
     def come_up(self, first: int, last: int) -> None:
         """Return nodes to service, empty."""
         self._down[first : last + 1] = bytes(last + 1 - first)
-        self._unseal((Span(first, last, 1),))
+        self._unseal(((first, last, 1),))
 
     def down(self) -> list[tuple[int, int]]:
         """Return the ranges of nodes that are out of service, ascending."""
@@ -407,7 +404,7 @@ class Cluster:
         room = Room(full)
         for node in range(self.node_count):
             if self._sealed[node]:
-                room.seal((Span(node, node, 1),))
+                room.seal(((node, node, 1),))
             elif self._chunks[node]:
                 room.set(node, 0 if shape.exclusive else self._count(shape, node))
         return room

@@ -65,11 +65,8 @@ class Easy(Rule):
         super().__init__(order=order, interval=interval, examine=examine)
         self.depth = at_least(1, depth, "depth")
         self.backfill_order = self.order if backfill_order is None else order_of(backfill_order)
-
-    @property
-    def _head_alone(self) -> bool:
-        """Whether the job that waits longest has the only reservation."""
-        return self.depth == 1 and isinstance(self.order, Fifo)
+        # Whether the job that waits longest has the only reservation.
+        self._head_alone = self.depth == 1 and isinstance(self.order, Fifo)
 
     @property
     def _indexed(self) -> bool:
@@ -91,8 +88,7 @@ class Easy(Rule):
         self._standing: OneReservation | None = None
         self._passing = False
         if self._indexed:
-            alone = self._head_alone
-            self._heads = Line(view.queue) if alone else Heads(self.order, view.queue)
+            self._heads = Line(view.queue) if self._head_alone else Heads(self.order, view.queue)
             self._lanes = Lanes(self.backfill_order)
             self._fresh = {job.number: job for job in view.queue}
 
@@ -174,13 +170,14 @@ class Easy(Rule):
         if self._heads is None or self._lanes is None:
             self._scan_slots(view, room)
             return
-        start = _starter(view, room)
 
         def take(job: Job) -> bool:
-            if planned_length(job) <= room.longest(job.chunks):
-                start(job)
+            length = planned_length(job)
+            if length <= room.longest(job.chunks):
+                view.start(job)
+                room.take(job.chunks, length)
                 return True
-            room.reserve(job.chunks, planned_length(job))
+            room.reserve(job.chunks, length)
             return False
 
         self._heads.offer(take, refusals=self.depth)
@@ -188,7 +185,7 @@ class Easy(Rule):
             for fresh in self._fresh.values():
                 self._lanes.add(fresh)
             self._fresh.clear()
-            self._lanes.start(room, start)
+            self._lanes.start(room, take)
         if self._head_alone and isinstance(room, OneReservation) and len(view.queue):
             self._standing = room
 

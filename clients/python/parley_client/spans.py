@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-
-class Span(NamedTuple):
-    """Nodes first to last, each with so many chunks of a job."""
-
-    first: int
-    last: int
-    chunks: int
+Span: TypeAlias = tuple[int, int, int]
+"""First node, last node, and how many chunks of a job lie on each; a plain tuple, because naming
+its parts would take five times as long wherever it is looked at."""
 
 
 class Merged(tuple[Span, ...]):
@@ -22,16 +18,14 @@ class Merged(tuple[Span, ...]):
     __slots__ = ()
 
 
-def merged(spans: Iterable[tuple[int, int, int]]) -> tuple[Span, ...]:
+def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
     """Join neighbouring spans with equally many chunks a node; they must ascend."""
     if type(spans) is Merged:
         return spans
-    if isinstance(spans, tuple) and len(spans) == 1:
-        return (Span(*spans[0]),)
     result: list[Span] = []
     for first, last, chunks in spans:
-        if result and result[-1].last + 1 == first and result[-1].chunks == chunks:
-            result[-1] = Span(result[-1].first, last, chunks)
+        if result and result[-1][1] + 1 == first and result[-1][2] == chunks:
+            result[-1] = (result[-1][0], last, chunks)
         else:
-            result.append(Span(first, last, chunks))
+            result.append((first, last, chunks))
     return tuple(result)

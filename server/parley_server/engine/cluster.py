@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from parley_server.engine.errors import (
     BusyNode,
@@ -30,13 +30,9 @@ if TYPE_CHECKING:
     from parley_server.engine.job import ChunkGroup, Job, Shape
 
 
-class Span(NamedTuple):
-    """Nodes first to last, each with so many chunks of a job."""
-
-    first: int
-    last: int
-    chunks: int
-
+Span: TypeAlias = tuple[int, int, int]
+"""First node, last node, and how many chunks of a job lie on each; a plain tuple, because naming
+its parts would take five times as long wherever it is looked at."""
 
 Allocation: TypeAlias = tuple[tuple[Span, ...], ...]
 """For each group of a request its spans: ascending, disjoint, merged as far as possible."""
@@ -129,7 +125,8 @@ _OUT_OF_SERVICE = _Demand((), exclusive=True, possible=False)
 """What a node that is down bears in the place of chunks: one takes it out, minus one ends that."""
 
 
-class Asked(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
     """A request in the terms of one cluster.
 
     Attributes:
@@ -151,24 +148,14 @@ _MOST_KEPT = 4096
 """Of anything kept to be found again; a trace may ask for another amount in every line."""
 
 
-def _misplaced(span: Span, before: int, node_count: int) -> DecisionError:
-    """Return what is wrong with a span, of all that can be; *before* is the last node so far."""
-    first, last, chunks = span
-    if chunks < 1 or last < first:
-        return MalformedSpan(first, last, chunks)
-    if first < 0 or last >= node_count:
-        return UnknownNode(first if first < 0 else last, node_count)
-    return SpansOutOfOrder(first, before)
-
-
 def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
     """Join neighbouring spans with equally many chunks a node: one spelling per allocation."""
     result: list[Span] = []
-    for span in spans:
-        if result and result[-1].last + 1 == span.first and result[-1].chunks == span.chunks:
-            result[-1] = Span(result[-1].first, span.last, span.chunks)
+    for first, last, chunks in spans:
+        if result and result[-1][1] + 1 == first and result[-1][2] == chunks:
+            result[-1] = (result[-1][0], last, chunks)
         else:
-            result.append(span)
+            result.append((first, last, chunks))
     return tuple(result)
 
 
@@ -219,6 +206,9 @@ class Cluster:
             load = self._load(amounts, amounts)
             self._empty.append((group.count, load))
             self._nodes.extend(load.cell * group.count)
+        # The load of every node that is empty, if that is one.
+        alike = len({load for _, load in self._empty}) == 1
+        self._alike_when_empty = self._empty[0][1] if alike else None
         self.capacity: tuple[int, ...] = tuple(
             sum(count * load.capacity[kind] for count, load in self._empty)
             for kind in range(len(self.kinds))
@@ -241,6 +231,8 @@ class Cluster:
         twin._unused = self._unused.copy()
         twin._nodes = self._nodes.copy()
         twin._empty = [(count, twin._loads[load.number]) for count, load in self._empty]
+        if self._alike_when_empty is not None:
+            twin._alike_when_empty = twin._empty[0][1]
         twin.free = self.free.copy()
         twin.in_service = self.in_service.copy()
         return twin
@@ -278,7 +270,7 @@ class Cluster:
     def _serve(self, ranges: Iterable[tuple[int, int]], change: int) -> None:
         before = self.free.copy()
         for first, last in ranges:
-            self._put((Span(first, last, change),), _OUT_OF_SERVICE, 1)
+            self._put(((first, last, change),), _OUT_OF_SERVICE, 1)
             self._down_count += change * (last + 1 - first)
         for kind, free in enumerate(before):
             self.in_service[kind] += self.free[kind] - free
@@ -309,10 +301,10 @@ class Cluster:
                 continue
             nodes = min(behind - first, missing // room)
             if nodes:
-                spans.append(Span(first, first + nodes - 1, room))
+                spans.append((first, first + nodes - 1, room))
                 missing -= nodes * room
             if missing and first + nodes < behind:
-                spans.append(Span(first + nodes, first + nodes, missing))
+                spans.append((first + nodes, first + nodes, missing))
                 missing = 0
             if not missing:
                 return (merged(spans),)
@@ -341,12 +333,15 @@ class Cluster:
 
     def take(self, job: Job, allocation: Allocation) -> None:
         """Put the job on nodes that were checked or placed just now."""
-        for group, spans in zip(job.request, allocation, strict=True):
-            self._put(spans, self._demand(group.shape), 1)
+        (group,), (spans,) = job.request, allocation
+        self._put(spans, self._demand(group.shape), 1)
 
     def release(self, job: Job, allocation: Allocation) -> None:
         """Take the job off the nodes it was put on."""
-        for group, spans in zip(job.request, allocation, strict=True):
+        (group,), (spans,) = job.request, allocation
+        if group.shape.exclusive and self._alike_when_empty is not None:
+            self._vacate(spans, self._alike_when_empty)
+        else:
             self._put(spans, self._demands.get(group.shape) or self._demand(group.shape), -1)
 
     def _check_form(self, job: Job, allocation: Allocation) -> tuple[_Demand, bool]:
@@ -359,22 +354,40 @@ class Cluster:
             raise WrongGroupCount(job.number, len(job.request), len(allocation))
         (group,), (spans,) = job.request, allocation
         demand = self._demands.get(group.shape) or self._demand(group.shape)
-        count, exclusive, plain = self.node_count, demand.exclusive, True
-        given = each = 0
-        before = -1
+        plain = True
+        given, each, before = 0, None, -1
         for first, last, chunks in spans:
-            if first <= before or last < first or last >= count or chunks < 1:
-                raise _misplaced(Span(first, last, chunks), before, count)
-            if exclusive and chunks != 1:
-                raise ExclusiveChunks(job.number, chunks)
-            if first == before + 1 and chunks == each:
+            if first <= before or last < first:
+                raise self._mistake(job, demand, spans)
+            if chunks != each:
+                if chunks < 1 or (chunks > 1 and demand.exclusive):
+                    raise self._mistake(job, demand, spans)
+                each = chunks
+            elif first == before + 1:
                 plain = False
-            before, each = last, chunks
-            given += chunks * (last - first + 1)
+            before = last
+            given += chunks * (last + 1 - first)
+        if before >= self.node_count:
+            raise self._mistake(job, demand, spans)
         if given != group.chunks:
             error = TooFewChunks if given < group.chunks else TooManyChunks
             raise error(job.number, group.chunks, given)
         return demand, plain
+
+    def _mistake(self, job: Job, demand: _Demand, spans: Sequence[Span]) -> DecisionError:
+        """Return what is wrong with the first span that is no place of a job."""
+        before = -1
+        for first, last, chunks in spans:
+            if chunks < 1 or last < first:
+                return MalformedSpan(first, last, chunks)
+            if first < 0 or last >= self.node_count:
+                return UnknownNode(first if first < 0 else last, self.node_count)
+            if first <= before:
+                return SpansOutOfOrder(first, before)
+            if demand.exclusive and chunks > 1:
+                break
+            before = last
+        return ExclusiveChunks(job.number, chunks)
 
     def _ask(self, request: tuple[ChunkGroup, ...]) -> Asked:
         (group,) = request
@@ -547,6 +560,17 @@ class Cluster:
         for kind, amount in changes:
             free[kind] += put * amount
 
+    def _vacate(self, spans: Sequence[Span], empty: _Load) -> None:
+        """Give back nodes that were taken whole: what they will be is known without a look."""
+        nodes, cell = self._nodes, empty.cell
+        count = 0
+        for first, last, _ in spans:
+            behind = last + 1
+            nodes[first:behind] = cell * (behind - first)
+            count += behind - first
+        for kind, amount in enumerate(empty.free):
+            self.free[kind] += count * amount
+
     def _prove(
         self, spans: Sequence[Span], demand: _Demand, first: int, last: int, chunks: int
     ) -> None:
@@ -564,4 +588,4 @@ class Cluster:
     def _put_on_each(self, first: int, behind: int, demand: _Demand, change: int) -> None:
         """Put so many chunks on each node of a range, of whatever loads they are."""
         for begin, end, _ in list(self._alike(first, behind)):
-            self._put((Span(begin, end - 1, 1),), demand, change)
+            self._put(((begin, end - 1, 1),), demand, change)

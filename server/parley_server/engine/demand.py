@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from operator import gt
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 _NONE: Final = 2**63
 """The least total of no job at all: more than any machine has."""
+
+_MOST_GONE: Final = 64
+"""Totals that nobody asks for any more and that are kept all the same, beside as many as others."""
 
 
 class SmallestTotals:
@@ -24,8 +27,10 @@ class SmallestTotals:
     def __init__(self, kind_count: int) -> None:
         self._jobs: dict[tuple[int, ...], int] = {}
         self._least = [_NONE] * kind_count
-        self._heaps: list[list[int]] = [[] for _ in range(kind_count)]
-        self._counts: list[dict[int, int]] = [{} for _ in range(kind_count)]
+        # Of each kind (least total, totals); those that nobody asks for any more stay until they
+        # are met at the top, or until they outnumber the others.
+        self._heaps: list[list[tuple[int, tuple[int, ...]]]] = [[] for _ in range(kind_count)]
+        self._entered = 0
 
     def fork(self) -> SmallestTotals:
         """Return a copy that shares nothing that changes."""
@@ -33,7 +38,7 @@ class SmallestTotals:
         twin._jobs = self._jobs.copy()
         twin._least = self._least.copy()
         twin._heaps = [heap.copy() for heap in self._heaps]
-        twin._counts = [counts.copy() for counts in self._counts]
+        twin._entered = self._entered
         return twin
 
     def add(self, totals: tuple[int, ...]) -> None:
@@ -41,41 +46,40 @@ class SmallestTotals:
         jobs = self._jobs
         if totals in jobs:
             jobs[totals] += 1
-        else:
-            jobs[totals] = 1
-            self._appear(totals)
+            return
+        jobs[totals] = 1
+        self._entered += 1
+        if self._entered > _MOST_GONE + 2 * len(jobs):
+            self._sweep()
+        least = self._least
+        for kind, total in enumerate(totals):
+            heappush(self._heaps[kind], (total, totals))
+            least[kind] = min(least[kind], total)
 
     def remove(self, totals: tuple[int, ...]) -> None:
         """A job that asks for *totals* left the queue."""
         jobs = self._jobs
         if jobs[totals] > 1:
             jobs[totals] -= 1
-        else:
-            del jobs[totals]
-            self._vanish(totals)
+            return
+        del jobs[totals]
+        least = self._least
+        for kind, total in enumerate(totals):
+            if total == least[kind]:
+                least[kind] = self._next_least(self._heaps[kind])
 
     def within(self, free: Sequence[int]) -> bool:
         """Whether for every kind the least total is no more than what is free; never if empty."""
         return not any(map(gt, self._least, free))
 
-    def _appear(self, totals: tuple[int, ...]) -> None:
-        least = self._least
-        for kind, total in enumerate(totals):
-            # A total stays in its heap, with a count of zero, until it is met at the top.
-            counts = self._counts[kind]
-            if total in counts:
-                counts[total] += 1
-            else:
-                counts[total] = 1
-                heappush(self._heaps[kind], total)
-            least[kind] = min(least[kind], total)
+    def _next_least(self, heap: list[tuple[int, tuple[int, ...]]]) -> int:
+        while heap and heap[0][1] not in self._jobs:
+            heappop(heap)
+        return heap[0][0] if heap else _NONE
 
-    def _vanish(self, totals: tuple[int, ...]) -> None:
-        for kind, total in enumerate(totals):
-            counts = self._counts[kind]
-            counts[total] -= 1
-            if total == self._least[kind] and not counts[total]:
-                heap = self._heaps[kind]
-                while heap and not counts[heap[0]]:
-                    del counts[heappop(heap)]
-                self._least[kind] = heap[0] if heap else _NONE
+    def _sweep(self) -> None:
+        """Keep nothing in the heaps but what somebody asks for."""
+        self._entered = len(self._jobs)
+        for kind, heap in enumerate(self._heaps):
+            heap[:] = [(totals[kind], totals) for totals in self._jobs]
+            heapify(heap)

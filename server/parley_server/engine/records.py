@@ -29,8 +29,7 @@ class JobRecord(NamedTuple):
     expected_start: Instant | None
 
 
-# There is one for every instant: its counts are those of the class until they are another.
-@dataclass(init=False)
+@dataclass(slots=True)
 class InstantRecord:
     """One instant at which something happened.
 
@@ -50,9 +49,6 @@ class InstantRecord:
     requests: int = 0
     decisions: int = 0
     rejected: int = 0
-
-    def __init__(self, instant: Instant) -> None:
-        self.instant = instant
 
 
 @dataclass(slots=True)

@@ -302,9 +302,12 @@ class Simulation(World):
         told, instant = len(self._news), self._instant
         happened = instant.events
         agenda, running = self._agenda, self.running
-        if (entries := agenda.entries) and entries[0][0] == at:
-            while (job := agenda.pop_end(at, running)) is not None:
-                self._on_completion(job)
+        while (entries := agenda.entries) and entries[0][0] == at:
+            job = agenda.pop_end(at, running)
+            if job is None:
+                break
+            self._on_completion(job)
+        if entries and entries[0][0] == at:
             while (index := agenda.pop_change(at)) is not None:
                 self._on_node_change(self._changes[index])
         submitted = self._upcoming

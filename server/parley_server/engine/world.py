@@ -265,9 +265,9 @@ class World:
         """Yield the numbers of the jobs that hold any of these nodes; O(spans held)."""
         for number, running in self.running.items():
             if any(
-                span.first <= last and first <= span.last
+                begin <= last and first <= end
                 for spans in running.allocation
-                for span in spans
+                for begin, end, _ in spans
                 for first, last in ranges
             ):
                 yield number

@@ -6,7 +6,6 @@ other field that was only known afterwards.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from parley_protocol.digest import state_digest
@@ -30,7 +29,6 @@ from parley_server.engine import (
     Requeue,
     SessionStart,
     Shape,
-    Span,
     Start,
     Stop,
     Submit,
@@ -78,8 +76,6 @@ _MOST_REQUESTS = 4096
 
 _made = tuple.__new__
 """Makes a named tuple of what stands in its order; its own constructor is one more call."""
-
-_as_span = partial(_made, Span)
 
 _ALL_WELL = Outcome(0)[1:]
 
@@ -231,7 +227,7 @@ def decision(wire: Any, may_submit: bool = False) -> Decision:  # noqa: FBT001, 
         if allocation is None:
             return Start(number, wire["job"])
         # Lists in between: a generator costs more than these short lists.
-        spans = tuple([tuple(map(_as_span, group)) for group in allocation])
+        spans = tuple([tuple(map(tuple, group)) for group in allocation])
         return _made(Start, (number, wire["job"], spans))
     if kind == "reject":
         return _made(Reject, (number, wire["job"]))

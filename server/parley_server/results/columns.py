@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from parley_server.engine import JobState
@@ -76,6 +78,10 @@ _SAID: Mapping[str, str] = {
 }
 
 
+_chunks_of = itemgetter(2)
+"""Returns the chunks of a span, from C: this is asked of every span of a run."""
+
+
 def quoted(text: str) -> str:
     """Return a field as CSV has it: quoted only where it must be."""
     if not text.isalnum() and any(mark in text for mark in ',"\r\n'):
@@ -120,7 +126,7 @@ def _places(allocation: Allocation) -> tuple[str, str]:
             nodes = str(first) if first == last else f"{first}-{last}"
             return nodes, f"{nodes}*{chunks}"
         chunks = spans[0][2]
-        if all(span[2] == chunks for span in spans):
+        if list(map(_chunks_of, spans)).count(chunks) == len(spans):
             # Merged already: neighbours would be one span.
             ranges = [
                 str(first) if first == last else f"{first}-{last}" for first, last, _ in spans
@@ -146,10 +152,7 @@ def job_row(record: JobRecord, workload_name: str) -> str:
         times = _times(submit, start, end)
         nodes, placed = _places(allocation)
     expected = "" if expected_start is None else format_seconds(expected_start)
-    owner = f"{job.user or ''},{job.group or ''},{job.queue or ''},{job.partition or ''}"
-    if owner.count(",") > 3 or '"' in owner or not owner.isprintable():
-        parts = (job.user, job.group, job.queue, job.partition)
-        owner = ",".join(quoted(part or "") for part in parts)
+    owner = _owner(job.user, job.group, job.queue, job.partition)
     name = job.name if job.name.isalnum() else quoted(job.name)
     return (
         f"{name},{workload_name},delay,{submitted},{chunks},"
@@ -158,14 +161,18 @@ def job_row(record: JobRecord, workload_name: str) -> str:
     )
 
 
+@lru_cache(maxsize=4096)
+def _owner(*parts: str | None) -> str:
+    """Return the columns of whom a job belongs to and where it waits; there are few of these."""
+    return ",".join(quoted(part or "") for part in parts)
+
+
 def instant_row(record: InstantRecord) -> str:
     """Return the row of one instant."""
-    instant: int | str
-    instant, part = divmod(record.instant, _SECOND)
-    if part:
-        instant = format_seconds(record.instant)
+    instant = record.instant
+    at = format_seconds(instant) if instant % _SECOND else instant // _SECOND
     return (
-        f"{instant},{record.queue_length},{record.running},{record.events},"
+        f"{at},{record.queue_length},{record.running},{record.events},"
         f"{record.requests},{record.decisions},{record.rejected}"
     )
 

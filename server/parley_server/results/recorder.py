@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -216,17 +217,18 @@ class Recorder:
         self._jobs.extend([job_row(record, name) for record in records])
 
     def _write_times(self) -> None:
-        spent, request = self._spent_us, self._request
-        rows = []
-        for now, dispatcher_us, server_us, wire_us, memory in self._times:
-            request += 1
-            spent["dispatcher"] += dispatcher_us
-            spent["server"] += server_us
-            spent["wire"] += wire_us
-            instant = format_seconds(now) if now % MICROSECONDS else now // MICROSECONDS
-            rows.append(f"{request},{instant},{dispatcher_us},{server_us},{wire_us},{memory or ''}")
-        self._request = request
-        self._times.clear()
+        times, spent = self._times, self._spent_us
+        for index, part in enumerate(("dispatcher", "server", "wire"), start=1):
+            spent[part] += sum(map(itemgetter(index), times))
+        rows = [
+            f"{request},{format_seconds(now) if now % MICROSECONDS else now // MICROSECONDS},"
+            f"{dispatcher_us},{server_us},{wire_us},{memory or ''}"
+            for request, (now, dispatcher_us, server_us, wire_us, memory) in enumerate(
+                times, start=self._request + 1
+            )
+        ]
+        self._request += len(times)
+        times.clear()
         self._timing.extend(rows)
 
     # ------------------------------------------------------------------ when it is over

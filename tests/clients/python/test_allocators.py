@@ -50,13 +50,13 @@ def test_asking_changes_nothing_and_every_place_is_one(name, groups, steps, seed
         if type(spans) is Merged:
             assert merged(list(spans)) == spans
         room = cluster.room(asked.shape)
-        ends = [-1, *(span.last for span in spans)]
-        assert all(end < span.first <= span.last for end, span in zip(ends, spans, strict=False))
-        assert sum((span.last - span.first + 1) * span.chunks for span in spans) == chunks
+        ends = [-1, *(last for _, last, _ in spans)]
+        assert all(end < first <= last for end, (first, last, _) in zip(ends, spans, strict=False))
+        assert sum((last - first + 1) * each for first, last, each in spans) == chunks
         assert all(
-            1 <= span.chunks <= room.on(node)
-            for span in spans
-            for node in range(span.first, span.last + 1)
+            1 <= each <= room.on(node)
+            for first, last, each in spans
+            for node in range(first, last + 1)
         )
         if take:
             cluster.take(asked.shape, spans)

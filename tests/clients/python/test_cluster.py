@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from parley_client import Cluster, FirstFit, Random, Shape
 from parley_client.job import Job
-from parley_client.spans import Span
 from parley_server import engine
 from parley_server.engine.errors import NoFit
 from tests.strategies import SHAPES, machines
@@ -52,7 +51,7 @@ def test_first_fit_is_where_the_server_would_place_the_job(groups, steps, seed):
         spans = allocators[by].allocate(mirrored, ours)
         assert (spans is None) == (expected is None)
         if spans is not None:
-            allocation = (tuple(engine.Span(*span) for span in spans),)
+            allocation = (tuple(tuple(span) for span in spans),)
             theirs.check(asked, allocation)
             theirs.take(asked, allocation)
             ours.take(MIRROR[shape], spans)
@@ -147,12 +146,12 @@ def test_a_shape_that_was_crowded_out_is_counted_in_full_again():
     both = Shape((("core", 1), ("gpu", 1)), exclusive=False)
     for shape in (gpus, cores, both):
         cluster.available(shape)
-    node = (Span(0, 0, 1),)
+    node = ((0, 0, 1),)
     cluster.take(cores, node)
     crowded = cluster.available(both)
     cluster.release(cores, node)
-    cluster.take(both, (Span(0, 0, 2),))
+    cluster.take(both, ((0, 0, 2),))
     taken = cluster.available(both)
-    cluster.release(both, (Span(0, 0, 2),))
+    cluster.release(both, ((0, 0, 2),))
 
     assert (crowded, taken, cluster.available(both)) == (2, 2, 4)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley_server.engine import ChunkGroup, Cluster, Job, NodeGroup, Shape, Span
+from parley_server.engine import ChunkGroup, Cluster, Job, NodeGroup, Shape
 from parley_server.engine import cluster as module
 from parley_server.engine.errors import DecisionError, NoFit
 from tests.strategies import SHAPES, machines
@@ -101,8 +101,8 @@ def test_runs_are_maximal_and_spans_are_merged(groups, steps):
         cluster.take(asked, allocation)
         spans = allocation[0]
         assert all(
-            left.last + 1 < right.first or left.chunks != right.chunks
-            for left, right in itertools.pairwise(spans)
+            last + 1 < first or before != chunks
+            for (_, last, before), (first, _, chunks) in itertools.pairwise(spans)
         )
     loads = [load for _, _, load in cluster._alike(0, cluster.node_count)]
 
@@ -119,7 +119,7 @@ def test_runs_are_maximal_and_spans_are_merged(groups, steps):
 )
 def test_an_allocation_passes_exactly_if_every_node_has_room_for_it(groups, shape, chunks, spans):
     cluster, plain = Cluster(groups), Plain(groups)
-    allocation = (tuple(Span(*span) for span in spans),)
+    allocation = (tuple(tuple(span) for span in spans),)
     count = cluster.node_count
     ordered = all(0 <= first <= last < count and chunk > 0 for first, last, chunk in spans) and all(
         left[1] < right[0] for left, right in itertools.pairwise(spans)
@@ -205,7 +205,7 @@ def test_more_loads_than_a_byte_tells_apart_are_told_apart():
     cluster = Cluster([NodeGroup("n", 700, {"memory": 1000})])
     for node in range(700):
         asked = job(1, Shape.of({"memory": node + 1}, exclusive=False))
-        cluster.occupy(asked, ((Span(node, node, 1),),))
+        cluster.occupy(asked, (((node, node, 1),),))
 
     assert [free for _, _, (free,), _ in cluster.runs()] == list(range(999, 299, -1))
 

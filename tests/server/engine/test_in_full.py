@@ -26,7 +26,6 @@ from parley_server.engine import (
     Requeue,
     Shape,
     Simulation,
-    Span,
     Start,
     Stop,
     Submit,
@@ -207,7 +206,7 @@ def test_the_jobs_on_a_node_that_fails_end_before_it_and_after_those_that_end_by
         changes=[NodesUp(5, ((3, 3),)), NodesDown(5, ((0, 1),))],
     )
     asked_at(run, 0)
-    answered(run, *(Start(n, n, ((Span(n, n, 1),),)) for n in (0, 1, 2)))
+    answered(run, *(Start(n, n, (((n, n, 1),),)) for n in (0, 1, 2)))
 
     assert ask(run).events == [
         JobEnded(5, 0, JobState.COMPLETED),
@@ -229,8 +228,8 @@ def test_jobs_on_a_node_that_fails_may_be_requeued():
     point = ask(run)
 
     assert point.events == [JobEnded(3, 0, JobState.REQUEUED), NodesDown(3, ((1, 1),))]
-    assert answered(run, Start(0, 0, ((Span(0, 1, 1),),)), Start(1, 0)) == ["node.down", None]
-    assert run.running[0].allocation == ((Span(0, 0, 1), Span(2, 2, 1)),)
+    assert answered(run, Start(0, 0, (((0, 1, 1),),)), Start(1, 0)) == ["node.down", None]
+    assert run.running[0].allocation == (((0, 0, 1), (2, 2, 1)),)
     # Only the node that was down comes back.
     assert ask(run).events == [NodesUp(5, ((1, 1),))]
     answered(run)

@@ -18,7 +18,6 @@ from parley_server.engine import (
     SessionStart,
     Shape,
     Simulation,
-    Span,
     Start,
     TimerFired,
     Wake,
@@ -184,7 +183,7 @@ def test_a_job_cannot_be_killed_twice():
 
 
 def allocation(*spans: tuple[int, int, int]) -> tuple:
-    return (tuple(Span(*span) for span in spans),)
+    return (tuple(tuple(span) for span in spans),)
 
 
 REFUSALS = {

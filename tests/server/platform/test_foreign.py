@@ -16,7 +16,6 @@ from parley_server.engine import (
     ListSource,
     Shape,
     Simulation,
-    Span,
     Start,
 )
 from parley_server.errors import InputError, ParleyError, UsageError
@@ -349,9 +348,7 @@ def test_the_server_refuses_nodes_of_another_partition(tmp_path):
     simulation.apply([])
     simulation.advance()
 
-    outcomes = simulation.apply(
-        [Start(0, 0, ((Span(0, 0, 1),),)), Start(1, 0, ((Span(4, 4, 1),),))]
-    )
+    outcomes = simulation.apply([Start(0, 0, (((0, 0, 1),),)), Start(1, 0, (((4, 4, 1),),))])
 
     assert [outcome.code for outcome in outcomes] == ["node.partition", None]
     assert "partition 'gpu'" in outcomes[0].message
@@ -366,7 +363,7 @@ def test_the_server_refuses_nodes_that_do_not_meet_a_constraint():
     simulation.apply([])
     simulation.advance()
 
-    (outcome,) = simulation.apply([Start(0, 0, ((Span(6, 6, 1),),))])
+    (outcome,) = simulation.apply([Start(0, 0, (((6, 6, 1),),))])
 
     assert outcome.code == "node.constraint"
     assert "'ib=true'" in outcome.message

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from parley_server.engine import InstantRecord, JobRecord, JobState, Span
+from parley_server.engine import InstantRecord, JobRecord, JobState
 from parley_server.quantities import format_seconds, parse_seconds
 from parley_server.results.columns import (
     DECISION_COLUMNS,
@@ -54,7 +54,7 @@ def span_lists(draw):
     for _ in range(draw(st.integers(1, 5))):
         first = at + draw(st.integers(0, 4))
         last = first + draw(st.integers(0, 4))
-        spans.append(Span(first, last, draw(st.integers(1, 3))))
+        spans.append((first, last, draw(st.integers(1, 3))))
         at = last + 1
     return tuple(spans)
 
@@ -81,7 +81,7 @@ def record_of(job=None, **changes):
         "state": JobState.COMPLETED,
         "start": 0,
         "end": 10 * SECOND,
-        "allocation": ((Span(0, 0, 1),),),
+        "allocation": (((0, 0, 1),),),
         "attempt": 1,
         "last": True,
         "expected_start": None,
@@ -109,7 +109,7 @@ def spans_of(text):
     for part in text.split():
         nodes, _, chunks = part.partition("*")
         first, _, last = nodes.partition("-")
-        yield Span(int(first), int(last or first), int(chunks))
+        yield (int(first), int(last or first), int(chunks))
 
 
 # ---------------------------------------------------------------------- laws
@@ -229,7 +229,7 @@ def test_no_column_stands_twice(columns):
 
 def test_a_whole_row():
     (job,) = jobs_of([(5, 6, 30, 60)])
-    allocation = ((Span(0, 3, 1), Span(7, 7, 2)),)
+    allocation = (((0, 3, 1), (7, 7, 2)),)
     record = record_of(
         job, start=15 * SECOND, end=45 * SECOND, allocation=allocation, expected_start=14_500_000
     )
@@ -320,12 +320,12 @@ def test_attempts_are_told_apart():
 @pytest.mark.parametrize(
     ("allocation", "nodes", "chunks"),
     [
-        (((Span(7, 7, 1),),), "7", "7*1"),
-        (((Span(0, 3, 2),),), "0-3", "0-3*2"),
-        (((Span(0, 3, 2), Span(7, 7, 1)),), "0-3 7", "0-3*2 7*1"),
-        (((Span(0, 3, 2), Span(4, 5, 1)),), "0-5", "0-3*2 4-5*1"),
-        (((Span(2, 3, 1),), (Span(0, 1, 1), Span(3, 4, 1))), "0-4", "2-3*1+0-1*1 3-4*1"),
-        (((Span(0, 9, 1),), (Span(2, 3, 1),)), "0-9", "0-9*1+2-3*1"),
+        ((((7, 7, 1),),), "7", "7*1"),
+        ((((0, 3, 2),),), "0-3", "0-3*2"),
+        ((((0, 3, 2), (7, 7, 1)),), "0-3 7", "0-3*2 7*1"),
+        ((((0, 3, 2), (4, 5, 1)),), "0-5", "0-3*2 4-5*1"),
+        ((((2, 3, 1),), ((0, 1, 1), (3, 4, 1))), "0-4", "2-3*1+0-1*1 3-4*1"),
+        ((((0, 9, 1),), ((2, 3, 1),)), "0-9", "0-9*1+2-3*1"),
     ],
 )
 def test_allocations_by_hand(allocation, nodes, chunks):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley_server import run
-from parley_server.engine import JobRecord, JobState, Span
+from parley_server.engine import JobRecord, JobState
 from parley_server.errors import OutputError
 from parley_server.quantities import format_seconds
 from parley_server.results import spill as module
@@ -50,7 +50,7 @@ def records(draw):
     start = end = allocation = None
     if state not in {JobState.LOADED, JobState.PENDING, JobState.REJECTED}:
         start = job.submit + draw(st.integers(0, 10**8))
-        allocation = ((Span(0, 0, 1),),)
+        allocation = (((0, 0, 1),),)
     if start is not None and state is not JobState.RUNNING:
         end = start + draw(st.integers(0, 10**8) | st.just(0))
     return JobRecord(job, state, start, end, allocation, 1, draw(st.booleans()), None)
@@ -77,7 +77,7 @@ def ran(start_at, *pairs):
         job.number = number
         start = (start_at + wait) * SECOND
         end = start + runtime * SECOND
-        allocation = ((Span(0, 0, 1),),)
+        allocation = (((0, 0, 1),),)
         found.append(JobRecord(job, JobState.COMPLETED, start, end, allocation, 1, True, None))
     return found
 
