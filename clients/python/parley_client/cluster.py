@@ -23,6 +23,10 @@ _MOST_STALE = 512
 _MANY = 4
 """Nodes from which on it pays to treat those that are alike together."""
 
+# Of the kind they are written to: other bytes would be copied to it by way of these.
+_ROOM = bytearray(b"\1")
+_NO_ROOM = bytearray(b"\0")
+
 
 class Room:
     """For one shape, how many chunks of it each node would take now.
@@ -40,9 +44,9 @@ class Room:
         self._full = full
         # What all nodes before one take when empty: a span costs one subtraction, however long.
         self._before = [0, *accumulate(full)]
-        self._full_usable = bytes(map(bool, full))
+        self._full_usable = bytearray(map(bool, full))
         self._counts = full.copy()
-        self.usable = bytearray(self._full_usable)
+        self.usable = self._full_usable.copy()
         self.total = self._before[-1]
         self.stale: list[Span] = []
 
@@ -60,7 +64,9 @@ class Room:
         node = find(1)
         begin, after, each = node, node, counts[node]
         while chunks:
-            count = min(counts[node], chunks)
+            count = counts[node]
+            if count > chunks:
+                count = chunks
             if node != after or count != each:
                 if after > begin:
                     found.append((begin, after - 1, each))
@@ -138,7 +144,7 @@ class Room:
             total -= change * count
             if count >= _MANY and counts[first:behind] == [left + change] * count:
                 counts[first:behind] = [left] * count
-                usable[first:behind] = (b"\1" if left > 0 else b"\0") * count
+                usable[first:behind] = (_ROOM if left > 0 else _NO_ROOM) * count
                 continue
             for node in range(first, behind):
                 left = counts[node] = counts[node] - change
@@ -152,7 +158,7 @@ class Room:
         for first, last, _ in spans:
             after = last + 1
             total -= before[after] - before[first]
-            usable[first:after] = b"\0" * (after - first)
+            usable[first:after] = _NO_ROOM * (after - first)
         self.total = total
 
     def unseal(self, spans: Sequence[Span]) -> None:

@@ -212,7 +212,7 @@ class _Conservative(Rule):
 
     def _kind_now(self) -> Kind | Literal["none", "several"]:
         """Return the kind of slots that all jobs ask for."""
-        if not self._kinds.uniform:
+        if not self._kinds.uniform():
             return "several"
         return self._kinds.only or "none"
 
@@ -220,7 +220,7 @@ class _Conservative(Rule):
         """Return a plan with what is running in it."""
         known = next((place.job for place in self._held.values()), view.queue.head)
         plan: Plan
-        if self._kinds.uniform:
+        if self._kinds.uniform():
             free = view.cluster.available(known.shape) if known else 0
             held = sum(place.job.chunks for place in self._held.values())
             plan = SlotPlan(view.now_us, free + held)

@@ -132,10 +132,10 @@ class Easy(Rule):
         self._releases.add(end, running.job.chunks)
 
     def _act(self, view: View) -> None:
-        job = view.queue.head
+        job = view.queue.first()
         if job is None:
             return
-        if not self._kinds.uniform:
+        if not self._kinds.uniform():
             self._standing = None
             self._pass_on_nodes(view)
             return

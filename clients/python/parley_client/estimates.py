@@ -34,8 +34,8 @@ def planned_length(job: Job) -> int:
 
 def estimated_end(running: RunningJob) -> int:
     """Return the instant at which its walltime is over, be it past; `NEVER` without limit."""
-    end = running.expected_end_us
-    return NEVER if end is None else end
+    walltime = running.job.walltime_us
+    return NEVER if walltime is None else running.start_us + walltime
 
 
 def planned_end(running: RunningJob, now_us: int) -> int:

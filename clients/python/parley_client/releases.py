@@ -121,7 +121,12 @@ class Releases:
 
     def _index(self, end: int) -> int:
         most = len(self._blocks) - 1
-        return min(bisect_left(self._lasts, end), most) if most else 0
+        if not most:
+            return 0
+        index = bisect_left(self._lasts, end)
+        if index > most:
+            index = most
+        return index
 
     def _split(self, index: int) -> None:
         block = self._blocks[index]

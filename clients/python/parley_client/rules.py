@@ -219,10 +219,10 @@ class Aggressive(Rule):
         self._kinds.remove(running.job)
 
     def _act(self, view: View) -> None:
-        job = view.queue.head
+        job = view.queue.first()
         if job is None:
             return
-        if self._lanes is None or not self._kinds.uniform:
+        if self._lanes is None or not self._kinds.uniform():
             for job in self._listed(view):
                 view.start(job)
             return

@@ -33,9 +33,8 @@ class SlotKinds:
         """The kind that all jobs ask for, or None if there are several or none."""
         return next(iter(self._counts)) if len(self._counts) == 1 else None
 
-    @property
     def uniform(self) -> bool:
-        """Whether all jobs ask for the same kind of slot, so that slots can be counted."""
+        """Return whether all jobs ask for the same kind of slot, so that slots can be counted."""
         return len(self._counts) <= 1
 
     def add(self, job: Job) -> None:

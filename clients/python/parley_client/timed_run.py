@@ -131,7 +131,7 @@ class TimedRun(Rule):
 
     def _starters(self, view: View) -> tuple[Callable[[Job, int], bool], Callable[[Job], object]]:
         """Return what starts a job for so long if it may, and what keeps a place for one."""
-        if not self._kinds.uniform:
+        if not self._kinds.uniform():
             ahead = HeadOnNodes(view, end_of=self._end_of)
             return ahead.start, ahead.reserve
         shape = next(iter(view.queue)).shape

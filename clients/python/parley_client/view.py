@@ -46,6 +46,10 @@ class Queue:
     @property
     def head(self) -> Job | None:
         """The job that waits longest, or None."""
+        return self.first()
+
+    def first(self) -> Job | None:
+        """Return the head; for where it is asked for so often that a property is too slow."""
         return next(iter(self._jobs.values()), None)
 
     def get(self, number: int) -> Job | None:

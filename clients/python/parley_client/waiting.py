@@ -92,7 +92,7 @@ class Line:
     def offer(self, take: Callable[[Job], bool], *, refusals: int) -> None:  # noqa: ARG002 - `Heads`
         """Offer jobs in order until one is not taken or none is left."""
         queue = self._queue
-        while (job := queue.head) is not None and take(job):
+        while (job := queue.first()) is not None and take(job):
             pass
 
 
@@ -180,13 +180,16 @@ class _Lane:
             self.blocks.append(_Block([place], [length], [job]))
             self._lasts.append(place)
             return
-        index = min(bisect_left(self._lasts, place), len(self.blocks) - 1)
+        index = bisect_left(self._lasts, place)
+        if index == len(self.blocks):
+            index -= 1
         block = self.blocks[index]
         at = bisect_left(block.ranks, place)
         block.ranks.insert(at, place)
         block.lengths.insert(at, length)
         block.jobs.insert(at, job)
-        block.least = min(block.least, length)
+        if length < block.least:
+            block.least = length
         self._lasts[index] = block.ranks[-1]
         if len(block.ranks) > _BLOCK:
             self._split(index)

@@ -131,6 +131,8 @@ def _parley(
 
 def main() -> None:
     """Run the command line and exit with its status."""
+    # numpy's linear algebra, which nothing here asks for, else starts threads that wait busily.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     app()
 
 

@@ -67,12 +67,13 @@ class _Load:
         steps: The load after so many chunks of a shape more (or fewer, if negative), and the
             (kind, amount) pairs by which its free amounts differ, as far as that was asked.
         number: Stands for it in the list of nodes.
-        cell: A list of one node of this load, to be repeated and written.
+        cell: One node of this load, to be repeated and written: bytes of the kind that nodes are,
+            as others would be copied to them by way of these.
     """
 
     __slots__ = ("capacity", "cell", "down", "free", "number", "room", "steps")
 
-    cell: bytes | list[int]
+    cell: bytearray | list[int]
 
     def __init__(
         self,
@@ -442,8 +443,8 @@ class Cluster:
         """How many loads have numbers at once."""
         return _BYTES if isinstance(self._nodes, bytearray) else _MOST_KEPT + 2 * self.node_count
 
-    def _cell(self, number: int) -> bytes | list[int]:
-        return bytes((number,)) if isinstance(self._nodes, bytearray) else [number]
+    def _cell(self, number: int) -> bytearray | list[int]:
+        return bytearray((number,)) if isinstance(self._nodes, bytearray) else [number]
 
     def _forget(self) -> None:
         """Keep the loads that nodes have now, and nothing of what they could become.

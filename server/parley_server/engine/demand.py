@@ -54,7 +54,8 @@ class SmallestTotals:
         least = self._least
         for kind, total in enumerate(totals):
             heappush(self._heaps[kind], (total, totals))
-            least[kind] = min(least[kind], total)
+            if total < least[kind]:
+                least[kind] = total
 
     def remove(self, totals: tuple[int, ...]) -> None:
         """A job that asks for *totals* left the queue."""

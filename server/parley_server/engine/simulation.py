@@ -7,6 +7,7 @@ while (point := simulation.advance()) is not None:
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
     from parley_server.engine.job import Duration
     from parley_server.engine.source import Source
 
-_made = tuple.__new__
-"""Makes a named tuple of what stands in its order; its own constructor is one more call."""
-
 _APPLIED: Final = tuple(Outcome(number) for number in range(64))
 """What is said of the first decisions of an answer when there is nothing to say of them."""
 
@@ -76,7 +74,8 @@ class Paused(Enum):
 PAUSED: Final = Paused.PAUSED
 
 
-class DecisionPoint(NamedTuple):
+@dataclass(slots=True)
+class DecisionPoint:
     """An instant at which the dispatcher is asked.
 
     Attributes:
@@ -120,6 +119,12 @@ class Simulation(World):
         refused: Whether any of them was refused.
         end: Why there is nothing more to decide, once that is so.
     """
+
+    __slots__ = (
+        *("_all_refused", "_ask_always", "_asked", "_asked_again", "_atomic", "_deferred"),
+        *("_opened", "_source", "_stopped", "_took_effect", "_upcoming", "end", "outcomes"),
+        "refused",
+    )
 
     def __init__(
         self,
@@ -312,7 +317,8 @@ class Simulation(World):
                 self._on_node_change(self._changes[index])
         submitted = self._upcoming
         while submitted is not None and submitted.submit == at:
-            self._latest = max(self._latest, submitted.number)
+            if submitted.number > self._latest:
+                self._latest = submitted.number
             upcoming = self._upcoming = self._source.next()
             self._on_submission(submitted)
             if upcoming is None:
@@ -358,7 +364,7 @@ class Simulation(World):
             self._unseen = self._asked_again = False
         self._instant.requests += 1
         news, self._news = self._news, []
-        return _made(DecisionPoint, (self.now, news, self.outcomes, self.version, opening))
+        return DecisionPoint(self.now, news, self.outcomes, self.version, opening)
 
     def _finish(self, end: EndReason) -> None:
         self.end = end
@@ -404,7 +410,8 @@ class Simulation(World):
             return
         failed = outcomes[-1]
         error = RolledBack(failed.id)
-        self.__dict__.update(before.__dict__)
+        for name in (*World.__slots__, *Simulation.__slots__):
+            setattr(self, name, getattr(before, name))
         self.outcomes = [
             failed if index == len(outcomes) - 1 else Outcome(other.id, error.code, str(error))
             for index, other in enumerate(decisions)

@@ -99,6 +99,15 @@ class World:
         first_unfit: The first job that the empty machine could not hold.
     """
 
+    # Of more than thirty attributes in a dictionary, each would be searched for.
+    __slots__ = (
+        *("_agenda", "_attempts", "_brought", "_changes", "_demand", "_execution", "_expected"),
+        *("_held", "_instant", "_instants", "_kills", "_latest", "_lost", "_names", "_news"),
+        *("_progress", "_records", "_rigid", "_timer_fired", "_unseen", "_wants", "_wants_all"),
+        *("cluster", "counts", "first_unfit", "holds", "now", "pending", "running", "timers"),
+        "version",
+    )
+
     def __init__(
         self,
         groups: Sequence[NodeGroup],
@@ -163,9 +172,8 @@ class World:
         """How much of each resource was held for how long: amount times microseconds, exactly."""
         return dict(zip(self.cluster.kinds, self._held, strict=True))
 
-    @property
     def backlog(self) -> int:
-        """How many records wait to be taken."""
+        """Return how many records wait to be taken."""
         return len(self._records) + len(self._instants)
 
     def current_instant(self) -> InstantRecord:

@@ -282,10 +282,8 @@ class Router:
 
     def _advance(self, peer: Peer) -> None:
         """Give a session a turn; it is then asked, over, or runnable again."""
-        hosted = peer.hosted
         try:
-            message = hosted.session.advance(BUDGET)
-            hosted.sink.tick(time.perf_counter_ns())
+            message = peer.hosted.session.advance(BUDGET)
         except ParleyError as error:
             self._fail(peer, error, _explanation(error))
             return
@@ -293,16 +291,18 @@ class Router:
             self._runnable.append(peer)
         elif "reason" in message:
             self._end(peer, message)
+            return
         elif peer.conversation.state is _RUNNING and peer.overdue is None:
             self._ask(peer, message)
-            self._tidy(peer)
         else:
             self._keep(peer, message["now_us"])
+        self._tidy(peer)
 
     def _tidy(self, peer: Peer) -> None:
         """Write down what has happened so far: while the dispatcher thinks, nobody waits for it."""
         try:
-            peer.session.tidy()
+            peer.hosted.session.tidy()
+            peer.hosted.sink.tick(time.perf_counter_ns())
         except ParleyError as error:
             self._fail(peer, error, _explanation(error))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from parley_protocol.codec import FROM_CLIENT
@@ -325,7 +325,7 @@ class Session:
         if simulation.refused and self._must_ask_again():
             return self._request(simulation.ask_again(), attempt=self._attempt + 1)
         point = simulation.advance(budget)
-        if point is None or simulation.backlog >= _BACKLOG:
+        if point is None or simulation.backlog() >= _BACKLOG:
             self._sink.collect(simulation)
         if self._inspects:
             self._inspect(simulation)
@@ -342,7 +342,7 @@ class Session:
         Raises:
             OutputError: It cannot be written.
         """
-        if self.simulation.backlog >= _BACKLOG // 2:
+        if self.simulation.backlog() >= _BACKLOG // 2:
             self._sink.collect(self.simulation)
 
     def _inspect(self, simulation: Simulation) -> None:
@@ -514,7 +514,7 @@ class Session:
 
     def _request(self, point: DecisionPoint, *, attempt: int) -> DecisionRequestBody:
         if self._untold:
-            point = point._replace(events=[*self._untold, *point.events])
+            point = replace(point, events=[*self._untold, *point.events])
             self._untold = []
         self._asked = point
         self._attempt = attempt
