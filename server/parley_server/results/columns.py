@@ -78,6 +78,9 @@ _SAID: Mapping[str, str] = {
 }
 
 
+_FIRST_ATTEMPT: Mapping[bool, str] = {True: "1,1", False: "1,0"}
+"""What is said of a first attempt, the last or not."""
+
 _chunks_of = itemgetter(2)
 """Returns the chunks of a span, from C: this is asked of every span of a run."""
 
@@ -152,12 +155,13 @@ def job_row(record: JobRecord, workload_name: str) -> str:
         times = _times(submit, start, end)
         nodes, placed = _places(allocation)
     expected = "" if expected_start is None else format_seconds(expected_start)
+    which = _FIRST_ATTEMPT[last] if attempt == 1 else f"{attempt},{int(last)}"
     owner = _owner(job.user, job.group, job.queue, job.partition)
     name = job.name if job.name.isalnum() else quoted(job.name)
     return (
         f"{name},{workload_name},delay,{submitted},{chunks},"
         f"{walltime},{_SAID[state.word]},{times},{nodes},,,"
-        f"{attempt},{1 if last else 0},{owner},{job.walltime_source},{placed},{expected}"
+        f"{which},{owner},{job.walltime_source},{placed},{expected}"
     )
 
 
@@ -171,10 +175,14 @@ def instant_row(record: InstantRecord) -> str:
     """Return the row of one instant."""
     instant = record.instant
     at = format_seconds(instant) if instant % _SECOND else instant // _SECOND
-    return (
-        f"{at},{record.queue_length},{record.running},{record.events},"
-        f"{record.requests},{record.decisions},{record.rejected}"
-    )
+    counts = _counts(record.events, record.requests, record.decisions, record.rejected)
+    return f"{at},{record.queue_length},{record.running},{counts}"
+
+
+@lru_cache(maxsize=4096)
+def _counts(*counts: int) -> str:
+    """Return counts of one instant: most are 0 or 1, and writing a number is dear."""
+    return ",".join(map(str, counts))
 
 
 def _times(submit: int, start: int, end: int | None) -> str:
