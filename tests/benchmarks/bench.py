@@ -3,12 +3,13 @@
     python tests/benchmarks/bench.py [--jobs N] [--trace FILE] [--machine FLAGS] [--against accasim]
         [--record FOLDER] [FIGURE ...]
 
-Figures: in-process, wire, asking, sessions, memory, startup, codec (all, if none is named). Without
-a trace they run on a generated workload of so many jobs; `--machine` takes the flags of `parley
-run` that describe the nodes. Each run is a child process of its own, so that CPU and peak memory
-are the operating system's figures of that process alone. What is compared is timed in turn, in one
-go, and told as the median of the ratios: the wire against a bare ZeroMQ echo of two processes with
-frames of the same sizes, `--against accasim` against AccaSim in an environment of its own.
+Figures: in-process, instructions, wire, asking, sessions, memory, startup, codec (all, if none is
+named). Without a trace they run on a generated workload of so many jobs; `--machine` takes the
+flags of `parley run` that describe the nodes. Each run is a child process of its own, so that CPU
+and peak memory are the operating system's figures of that process alone. What is compared is timed
+in turn, in one go, and told as the median of the ratios: the wire against a bare ZeroMQ echo of two
+processes with frames of the same sizes, `--against accasim` against AccaSim in an environment of
+its own.
 
 `--record` writes the lines, with the machine, the versions and the date, into a file of its own;
 later comparisons need them.
@@ -24,6 +25,7 @@ import json
 import os
 import platform
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -165,6 +167,35 @@ class Bench:
                 )
                 tell(f"AccaSim {policy}", theirs, "s of CPU", "without any output")
                 tell(f"in-process {policy}, against AccaSim", ratio, "times faster")
+
+    def instructions(self) -> None:
+        """Count what a job adds to a run in process: the same each time, however busy the machine.
+
+        The runs are short; a figure is of the trace's first jobs.
+        """
+        if shutil.which("valgrind") is None:
+            print("passed over: instructions, for want of valgrind", file=sys.stderr)
+            return
+        few, many = 500, 2500
+        for policy in ("reject", "fifo", "easy"):
+            added = self._counted(policy, many) - self._counted(policy, few)
+            tell(f"instructions a job, {policy}", added / (many - few), "", "counted by callgrind")
+
+    def _counted(self, policy: str, jobs: int) -> int:
+        """Return how many instructions a run of the trace's first jobs takes."""
+        counts = self._folder / "callgrind"
+        run = [*PARLEY, "run", "--swf", str(self._trace), *self._machine, "--policy", policy]
+        subprocess.run(
+            [
+                *("valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}"),
+                *(*run, "--limit", str(jobs), "--select", "archive", "--quiet", "--force"),
+                *("--out", str(self._folder / "run")),
+            ],
+            capture_output=True,
+            check=True,
+        )
+        with counts.open() as lines:
+            return next(int(line.split()[1]) for line in lines if line.startswith("totals:"))
 
     def wire(self) -> None:
         """A request over the wire, against the bare echo of frames of the same sizes."""
@@ -402,7 +433,9 @@ def _processor() -> str:
 
 _PACKAGES = ("parley-sim", "pyzmq", "msgpack", "pydantic")
 
-FIGURES = ("in-process", "wire", "asking", "sessions", "memory", "startup", "codec")
+FIGURES = (
+    *("in-process", "instructions", "wire", "asking", "sessions", "memory", "startup", "codec"),
+)
 
 
 def main() -> None:
