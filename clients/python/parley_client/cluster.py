@@ -87,7 +87,10 @@ class Room:
         if counts[node + _MANY - 1] != each:
             return 0
         end = usable.find(0, node, node + most)
-        most = (end if end >= 0 else min(node + most, len(counts))) - node
+        if end >= 0:
+            most = end - node
+        elif node + most > len(counts):
+            most = len(counts) - node
         return most if counts[node : node + most] == [each] * most else 0
 
     def runs(self, first: int, last: int, nodes: int) -> list[Span]:

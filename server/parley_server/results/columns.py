@@ -100,7 +100,8 @@ def node_ranges(allocation: Allocation) -> str:
     ranges: list[list[int]] = []
     for first, last, _ in sorted(span for spans in allocation for span in spans):
         if ranges and first <= ranges[-1][1] + 1:
-            ranges[-1][1] = max(last, ranges[-1][1])
+            if last > ranges[-1][1]:
+                ranges[-1][1] = last
         else:
             ranges.append([first, last])
     return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
