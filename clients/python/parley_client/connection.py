@@ -193,6 +193,10 @@ class _Connection:
         self._timeout = timeout
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
+        # A socket looks every name up among its options first, and its own `send` looks for
+        # groups: what is called for each frame is looked up once, below that.
+        self._recv = self._socket.recv
+        self._send = super(zmq.Socket, self._socket).send
         self._socket.setsockopt(zmq.LINGER, 1000)
         self._socket.setsockopt(zmq.RCVTIMEO, _TICK_MS)
         # A server that turns the connection away leaves nobody to send to.
@@ -265,8 +269,8 @@ class _Connection:
         if len(frame) > self._most_bytes:
             raise ClientError(f"a {kind} of {len(frame)} bytes is more than a server takes")
         try:
-            self._socket.send(b"", _MORE)
-            self._socket.send(frame)
+            self._send(b"", _MORE)
+            self._send(frame)
         except zmq.Again:
             raise ConnectionLost(
                 f"no server answered at {self._endpoint} within {self._timeout:g} s"
@@ -302,9 +306,9 @@ class _Connection:
 
     def _last_part(self) -> bytes:
         # A frame knows whether another follows; to ask the socket costs as much as to receive.
-        part = self._socket.recv(copy=False)
+        part = self._recv(copy=False)
         while part.more:
-            part = self._socket.recv(copy=False)
+            part = self._recv(copy=False)
         return part.bytes
 
     def _look_for_server(self) -> None:

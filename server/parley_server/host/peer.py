@@ -55,6 +55,7 @@ class Peer:
         detached: Nobody is heard any more but who resumes the session.
         deadline_ns: When to lose patience with what is waited for.
         now: The simulated instant it was asked about.
+        session: Where the simulation is.
     """
 
     identity: bytes
@@ -76,11 +77,10 @@ class Peer:
     now: int = 0
     asked_ns: int = 0
     answered_ns: int = 0
+    session: Session = field(init=False)
 
-    @property
-    def session(self) -> Session:
-        """Where the simulation is."""
-        return self.hosted.session
+    def __post_init__(self) -> None:
+        self.session = self.hosted.session
 
     @property
     def name(self) -> str:
@@ -140,8 +140,9 @@ class Peer:
         )
 
     def _check_session(self, message: Any) -> None:
-        epoch = self.session.epoch
-        if message["session"] != self.name:
+        session = self.session
+        epoch = session.epoch
+        if message["session"] != session.name:
             raise ProtocolError(
                 "session.unknown",
                 f"session {message['session'][:64]!r} is not this one",

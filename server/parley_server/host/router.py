@@ -236,7 +236,9 @@ class Router:
         round_trip_us = (arrived - peer.asked_ns) // 1000
         peer.charged_us = peer.session.reply(body, wall_us=round_trip_us)
         peer.conversation.follow(_CLIENT, "decision.reply")
-        dispatcher_us = min(body.get("compute_us") or 0, round_trip_us)
+        dispatcher_us = body.get("compute_us") or 0
+        if dispatcher_us > round_trip_us:
+            dispatcher_us = round_trip_us
         peer.hosted.sink.timed(
             peer.now,
             dispatcher_us=dispatcher_us,
@@ -283,7 +285,7 @@ class Router:
     def _advance(self, peer: Peer) -> None:
         """Give a session a turn; it is then asked, over, or runnable again."""
         try:
-            message = peer.hosted.session.advance(BUDGET)
+            message = peer.session.advance(BUDGET)
         except ParleyError as error:
             self._fail(peer, error, _explanation(error))
             return
@@ -301,7 +303,7 @@ class Router:
     def _tidy(self, peer: Peer) -> None:
         """Write down what has happened so far: while the dispatcher thinks, nobody waits for it."""
         try:
-            peer.hosted.session.tidy()
+            peer.session.tidy()
             peer.hosted.sink.tick(time.perf_counter_ns())
         except ParleyError as error:
             self._fail(peer, error, _explanation(error))
@@ -441,7 +443,7 @@ class Router:
         message = {
             "v": 1,
             "type": kind,
-            "session": peer.name,
+            "session": peer.session.name,
             "epoch": peer.session.epoch,
             "seq": peer.seq,
             "body": body,

@@ -84,6 +84,10 @@ class Wire:
         self._context = zmq.Context()
         self._authenticator: ThreadAuthenticator | None = None
         self._socket = self._context.socket(zmq.ROUTER)
+        # A socket looks every name up among its options first, and its own `send` looks for
+        # groups: what is called for each frame is looked up once, below that.
+        self._recv = self._socket.recv
+        self._send = super(zmq.Socket, self._socket).send
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         try:
             self._configure()
@@ -116,22 +120,22 @@ class Wire:
         """
         try:
             # Not polled first: that would cost more than receiving does.
-            identity = self._socket.recv(0 if wait else zmq.DONTWAIT)
+            identity = self._recv(0 if wait else zmq.DONTWAIT)
         except zmq.Again:
             return None
         # A frame knows whether another follows; to ask the socket costs as much as to receive.
-        part = self._socket.recv(copy=False)
+        part = self._recv(copy=False)
         connection = -1 if identity in known else int(part.get(zmq.SRCFD))
         frames = [part.bytes]
         while part.more:
-            part = self._socket.recv(copy=False)
+            part = self._recv(copy=False)
             frames.append(part.bytes)
         cut = frames.index(b"") + 1 if b"" in frames else len(frames)
         return Arrival(identity, [identity, *frames[:cut]], frames[cut:], connection)
 
     def send(self, envelope: Sequence[bytes], frame: bytes) -> bool:
         """Send to a peer; whether it is still there."""
-        send = self._socket.send
+        send = self._send
         try:
             for part in envelope:
                 send(part, _MORE)
