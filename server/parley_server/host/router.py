@@ -286,6 +286,7 @@ class Router:
         """Give a session a turn; it is then asked, over, or runnable again."""
         try:
             message = peer.session.advance(BUDGET)
+            peer.hosted.sink.tick(time.perf_counter_ns())
         except ParleyError as error:
             self._fail(peer, error, _explanation(error))
             return
@@ -293,18 +294,16 @@ class Router:
             self._runnable.append(peer)
         elif "reason" in message:
             self._end(peer, message)
-            return
         elif peer.conversation.state is _RUNNING and peer.overdue is None:
             self._ask(peer, message)
+            self._tidy(peer)
         else:
             self._keep(peer, message["now_us"])
-        self._tidy(peer)
 
     def _tidy(self, peer: Peer) -> None:
         """Write down what has happened so far: while the dispatcher thinks, nobody waits for it."""
         try:
             peer.session.tidy()
-            peer.hosted.sink.tick(time.perf_counter_ns())
         except ParleyError as error:
             self._fail(peer, error, _explanation(error))
 

@@ -97,6 +97,17 @@ class _Names(dict[bytes, str | None]):
         return name
 
 
+class _Numbers(dict[bytes, int]):
+    """Numbers by how they stand: where the same few recur, finding one costs a fifth of reading."""
+
+    def __missing__(self, token: bytes) -> int:
+        number = int(token)
+        if len(self) >= _MOST_NAMES:
+            self.clear()
+        self[token] = number
+        return number
+
+
 class SwfReader:
     """The lines of one SWF file, a block of them at a time; memory does not grow with the file.
 
@@ -129,6 +140,7 @@ class SwfReader:
         self.trouble = Trouble(self.blocks.name, report, strict=strict)
         self.dialect: Dialect | None = None
         self._names = _Names()
+        self._numbers = _Numbers()
         self._items: Iterator[Entry | bytes | Malformed] = iter(())
         self._began = False
         self._block_at = 0
@@ -247,9 +259,10 @@ class SwfReader:
 
     def _entries(self, columns: list[list[bytes]]) -> Iterator[Entry] | None:
         """Return the entries of columns; None, or a ValueError, if they are not all plain."""
-        numbers = {
-            index: list(map(int, columns[index])) for index in (0, 1, 3, 4, 7, 8, 9, 10, 16, 17)
-        }
+        numbers = {index: list(map(int, columns[index])) for index in (0, 1, 3)}
+        recurring = self._numbers.__getitem__
+        for index in (4, 7, 8, 9, 10, 16, 17):
+            numbers[index] = list(map(recurring, columns[index]))
         if (
             min(numbers[0]) < 0
             or min(numbers[1]) < 0
