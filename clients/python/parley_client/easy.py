@@ -170,16 +170,7 @@ class Easy(Rule):
         if self._heads is None or self._lanes is None:
             self._scan_slots(view, room)
             return
-
-        def take(job: Job) -> bool:
-            length = planned_length(job)
-            if length <= room.longest(job.chunks):
-                view.start(job)
-                room.take(job.chunks, length)
-                return True
-            room.reserve(job.chunks, length)
-            return False
-
+        take = _taker(view, room)
         self._heads.offer(take, refusals=self.depth)
         if room.free:
             for fresh in self._fresh.values():
@@ -196,20 +187,17 @@ class Easy(Rule):
 
     def _scan_slots(self, view: View, room: Slots) -> None:
         """The same without an index."""
-        start = _starter(view, room)
+        take = _taker(view, room)
         reserved = 0
         behind = []
         for job in self._listed(view):
             if reserved == self.depth:
                 behind.append(job)
-            elif planned_length(job) <= room.longest(job.chunks):
-                start(job)
-            else:
-                room.reserve(job.chunks, planned_length(job))
+            elif not take(job):
                 reserved += 1
         for job in self._as_backfilled(behind, view):
             if planned_length(job) <= room.longest(job.chunks):
-                start(job)
+                take(job)
 
     def _pass_on_nodes(self, view: View) -> None:
         """The same where counting does not tell what fits: every place is looked at."""
@@ -232,14 +220,19 @@ class Easy(Rule):
         return in_order(jobs, self.backfill_order, view.now_us)
 
 
-def _starter(view: View, room: Slots) -> Callable[[Job], None]:
-    """Return what starts a job that there is room for."""
+def _taker(view: View, room: Slots) -> Callable[[Job], bool]:
+    """Return what starts a job if there is room for it, and else reserves some."""
 
-    def start(job: Job) -> None:
-        view.start(job)
-        room.take(job.chunks, planned_length(job))
+    def take(job: Job) -> bool:
+        length = planned_length(job)
+        if length <= room.longest(job.chunks):
+            view.start(job)
+            room.take(job.chunks, length)
+            return True
+        room.reserve(job.chunks, length)
+        return False
 
-    return start
+    return take
 
 
 class HeadOnNodes:
